@@ -1,0 +1,49 @@
+# `make demo` and `make test` set everything up by themselves, in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: help demo test check format bench clean
+
+help:
+	@echo "make demo    plan an example round and print it"
+	@echo "make test    all tests"
+	@echo "make check   format, lint, types, fast tests"
+	@echo "make format  let ruff rewrite the code"
+	@echo "make bench   the control benchmark (minutes)"
+	@echo "make clean   remove .venv and caches"
+
+demo: $(VENV)/.ready
+	$(BIN)/python examples/plan_round.py
+
+test: $(VENV)/.ready-dev
+	$(BIN)/python -m pytest -n 2
+
+check: $(VENV)/.ready-dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+format: $(VENV)/.ready-dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.ready-dev
+	$(BIN)/python benchmarks/control.py
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+$(VENV)/.ready: requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "FedRT needs Python 3.11 or newer: make PYTHON=/path/to/python")'
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) -r requirements.lock
+	$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.ready-dev: $(VENV)/.ready requirements-dev.lock
+	$(PIP) -r requirements-dev.lock
+	@touch $@

@@ -1,0 +1,199 @@
+"""Rules for single values from outside, with one wording for every entrance.
+
+A rule takes a value and either returns it in the type used inside or appends one line
+`path = value: must be ...` to `problems` and returns None. Scenario files, command-line
+settings and round states are all read through these.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+LONGEST_SHOWN = 60
+
+
+class Rule(Protocol):
+    """What a field accepts."""
+
+    def read(self, value: object, path: str, problems: list[str]) -> Any:
+        """The value as used inside; None after adding a line to `problems`."""
+        ...
+
+
+def shown(value: object) -> str:
+    """A short one-line form of any value, as a person would have typed it."""
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        text = repr(value)
+    text = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+    return text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 3] + "..."
+
+
+def problem(path: str, value: object, rule: str) -> str:
+    """The line for one bad value."""
+    return f"{path} = {shown(value)}: must be {rule}"
+
+
+@dataclass(frozen=True)
+class Real:
+    """A finite number in a range; `above` is an open lower end, `least` a closed one."""
+
+    least: float | None = None
+    most: float | None = None
+    above: float | None = None
+    or_zero: bool = False
+
+    @property
+    def wording(self) -> str:
+        parts = []
+        if self.above is not None:
+            parts.append(f"> {self.above:g}")
+        if self.least is not None:
+            parts.append(f">= {self.least:g}")
+        if self.most is not None:
+            parts.append(f"<= {self.most:g}")
+        start = "0 or a finite number" if self.or_zero else "a finite number"
+        return f"{start} {' and '.join(parts)}".strip()
+
+    def holds(self, value: float) -> bool:
+        """Whether a number keeps the rule."""
+        if self.or_zero and value == 0:
+            return True
+        return (
+            (isinstance(value, int) or math.isfinite(value))
+            and (self.above is None or value > self.above)
+            and (self.least is None or value >= self.least)
+            and (self.most is None or value <= self.most)
+        )
+
+    def read(self, value: object, path: str, problems: list[str]) -> float | None:
+        if isinstance(value, int | float) and not isinstance(value, bool) and self.holds(value):
+            return float(value)
+        problems.append(problem(path, value, self.wording))
+        return None
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A whole number in a closed range."""
+
+    least: int
+    most: int
+
+    def read(self, value: object, path: str, problems: list[str]) -> int | None:
+        integral = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+        if integral and not isinstance(value, bool):
+            number = int(value)  # type: ignore[call-overload]
+            if self.least <= number <= self.most:
+                return int(number)
+        problems.append(problem(path, value, f"a whole number from {self.least} to {self.most}"))
+        return None
+
+
+@dataclass(frozen=True)
+class Text:
+    """A string of at most `most` characters."""
+
+    most: int = 1000
+
+    def read(self, value: object, path: str, problems: list[str]) -> str | None:
+        if isinstance(value, str) and len(value) <= self.most and "\0" not in value:
+            return value
+        problems.append(problem(path, value, f"a string of at most {self.most} characters"))
+        return None
+
+
+@dataclass(frozen=True)
+class Flag:
+    """true or false."""
+
+    def read(self, value: object, path: str, problems: list[str]) -> bool | None:
+        if isinstance(value, bool):
+            return value
+        problems.append(problem(path, value, "true or false"))
+        return None
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """One of a few words."""
+
+    words: tuple[str, ...]
+
+    def read(self, value: object, path: str, problems: list[str]) -> str | None:
+        if isinstance(value, str) and value in self.words:
+            return value
+        problems.append(problem(path, value, "one of " + ", ".join(self.words)))
+        return None
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A list whose items keep one rule; comes back as a tuple."""
+
+    item: Rule
+    least: int = 0
+    most: int = 10_000_000
+
+    def read(self, value: object, path: str, problems: list[str]) -> tuple[Any, ...] | None:
+        if not isinstance(value, list | tuple) or not self.least <= len(value) <= self.most:
+            size = f"{self.least} to {self.most}"
+            problems.append(problem(path, value, f"a list of {size} items"))
+            return None
+        before = len(problems)
+        items = tuple(self.item.read(v, f"{path}[{i}]", problems) for i, v in enumerate(value))
+        return items if len(problems) == before else None
+
+
+@dataclass(frozen=True)
+class Maybe:
+    """Null, or what the rule accepts."""
+
+    rule: Rule
+
+    def read(self, value: object, path: str, problems: list[str]) -> Any:
+        return None if value is None else self.rule.read(value, path, problems)
+
+
+@dataclass(frozen=True)
+class Either:
+    """The rule that `choose` picks by the look of the value."""
+
+    choose: Callable[[object], Rule]
+
+    def read(self, value: object, path: str, problems: list[str]) -> Any:
+        return self.choose(value).read(value, path, problems)
+
+
+def keys_of(
+    table: object,
+    path: str,
+    problems: list[str],
+    required: Iterable[str],
+    optional: Iterable[str] = (),
+) -> Mapping[str, Any]:
+    """The table if it is one, after a line for every missing and every unknown key."""
+    if not isinstance(table, Mapping):
+        problems.append(problem(path, table, "a table of named fields"))
+        return {}
+    needed, known = list(required), [*required, *optional]
+    for key in needed:
+        if key not in table:
+            problems.append(f"{path}.{key}: missing")
+    for key in table:
+        if key not in known:
+            problems.append(f"{path}.{shown(key)[1:-1]}: unknown field{hint(str(key), known)}")
+    return table
+
+
+def hint(word: str, known: Sequence[str]) -> str:
+    """A trailing suggestion when a known word is close to a mistyped one."""
+    import difflib
+
+    close = difflib.get_close_matches(word, known, n=1)
+    return f"; did you mean {close[0]}?" if close else ""

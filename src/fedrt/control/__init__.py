@@ -1,0 +1,1 @@
+"""Decisions: allocation, topology, mixing, consensus and the convergence bound."""

@@ -1,0 +1,135 @@
+"""Bandwidth and CPU frequency of every device: exact (P2.1), or under an even split.
+
+The problem, per cluster c, because clusters share no bandwidth:
+
+    minimise    tau
+    subject to  W_n / f_n + k_n / b_n <= tau                     every device in time
+                p_n k_n / b_n + (alpha_n / 2) W_n f_n^2 <= E_n   every device in its allowance
+                sum of b_n <= b_c,  f_min <= f_n <= f_max
+
+with k_n the bits over the spectral efficiency. In (1/f, b, tau) all constraints are convex.
+
+Why no solver is needed. For a fixed tau a device wants the longest upload it can afford,
+
+    t_n(tau) = max over f of min(tau - W/f, (E - (alpha/2) W f^2) / p).
+
+The first term rises in f and the second falls, so f is f_max, f_min, or their crossing, the
+positive root of a f^3 + (p tau - E) f - p W with a = alpha W / 2. The bandwidth it then needs
+is k_n / t_n, and the optimum is the least tau with sum k_n / t_n(tau) <= b_c.
+
+t_n is concave in tau (a partial maximum of jointly concave functions), and 1 / sum(k_n / t_n) is
+a concave, increasing function of the t_n, so H(tau) = 1 / sum(k_n / t_n(tau)) is concave and
+increasing. Newton's method on H(tau) = 1 / b_c, started at a lower bound, therefore never
+oversteps the root and needs no bracket. As tau only grows, every f_n only falls, so each cubic
+is warm-started right of its root, where Newton is monotone as well.
+
+Feasible iff every spare_n = E_n - a f_min^2 is > 0 (p = 0: >= 0) and the sum over p > 0 of
+p k / spare is <= b_c (< b_c if some device has p = 0 or no limit, which uploads for ever else).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrt.cost.compute import compute_energy_j
+from fedrt.cost.uplink import hertz_seconds
+from fedrt.world.observation import Observation
+
+FloatArray = NDArray[np.float64]
+
+# A budget that is met to this relative precision counts as met: rounding, not policy.
+FITS = 1e-12
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """What every device gets, and which clusters needed more energy than they were allowed."""
+
+    bandwidth_hz: FloatArray
+    cpu_hz: FloatArray
+    relaxed: NDArray[np.bool_]
+    """Per cluster: no allocation keeps every allowance, so best-effort allowances were used."""
+
+
+def even_split_hz(seen: Observation) -> FloatArray:
+    """Each device's equal share of its cluster's bandwidth, in Hz."""
+    share = seen.edge_bandwidth_hz / np.maximum(seen.cluster_size, 1)
+    return share[seen.edge_of_device]
+
+
+def spare_energy_j(seen: Observation, allowance_j: FloatArray) -> FloatArray:
+    """Joules left for the upload when computing at f_min: E - (alpha/2) W f_min^2."""
+    spare: FloatArray = allowance_j - compute_energy_j(
+        seen.cycles, seen.cpu_min_hz, seen.capacitance
+    )
+    return spare
+
+
+def feasible_clusters(seen: Observation, spare_j: FloatArray) -> NDArray[np.bool_]:
+    """Per cluster: whether some allocation keeps every allowance (module docstring)."""
+    k = hertz_seconds(seen.model_bits, seen.snr)
+    sends, limited = seen.tx_power_w > 0, np.isfinite(spare_j)
+    floor_j = compute_energy_j(seen.cycles, seen.cpu_min_hz, seen.capacitance)
+    computes = np.where(
+        sends & limited, spare_j > 0, spare_j >= -FITS * floor_j
+    )  # p = 0 may spend all of it on computing
+    with np.errstate(divide="ignore", invalid="ignore"):
+        need_hz = np.where(sends & limited, seen.tx_power_w * k / spare_j, 0.0)
+    need = seen.sum_by_edge(np.where(computes, need_hz, np.inf))
+    free = seen.sum_by_edge((~(sends & limited)).astype(np.float64)) > 0
+    b = seen.edge_bandwidth_hz
+    fits: NDArray[np.bool_] = np.where(free, need < b, need <= b * (1 + FITS))
+    return fits
+
+
+def allocate(seen: Observation, allowance_j: FloatArray) -> Allocation:
+    """The allocation of least time in every cluster, all clusters at once.
+
+    `allowance_j` may be inf (no limit), zero or negative. In a cluster that no allocation keeps
+    within it, and only there, every device plans with max(E, the energy of f_min and an upload at
+    the even share), which always fits (best-effort).
+    """
+    from fedrt.control.allocation_kernel import solve_clusters
+
+    k = hertz_seconds(seen.model_bits, seen.snr)
+    spare_j = spare_energy_j(seen, allowance_j)
+    relaxed = ~feasible_clusters(seen, spare_j)
+    if relaxed.any():
+        fallback_j = seen.tx_power_w * k / even_split_hz(seen)
+        spare_j = np.where(relaxed[seen.edge_of_device], np.maximum(spare_j, fallback_j), spare_j)
+    spare_j = np.maximum(spare_j, 0.0)
+    bandwidth_hz, cpu_hz = np.empty_like(k), np.empty_like(k)
+    solve_clusters(
+        seen.first_device,
+        seen.edge_bandwidth_hz,
+        k,
+        seen.cycles,
+        seen.capacitance * seen.cycles / 2,
+        seen.tx_power_w,
+        spare_j,
+        seen.cpu_min_hz,
+        seen.cpu_max_hz,
+        bandwidth_hz,
+        cpu_hz,
+    )
+    return Allocation(bandwidth_hz, cpu_hz, relaxed)
+
+
+def allocate_evenly(seen: Observation, allowance_j: FloatArray) -> Allocation:
+    """An even split, each device at the highest frequency that its allowance leaves for it.
+
+    With b fixed, f = sqrt((E - p k/b) / a), clipped to the device's range; one that does not fit
+    even at f_min runs at f_min, and its cluster counts as relaxed.
+    """
+    bandwidth_hz = even_split_hz(seen)
+    upload_j = seen.tx_power_w * hertz_seconds(seen.model_bits, seen.snr) / bandwidth_hz
+    a = seen.capacitance * seen.cycles / 2
+    squared = np.maximum(allowance_j - upload_j, 0.0) / a
+    cpu_hz = np.clip(np.sqrt(squared), seen.cpu_min_hz, seen.cpu_max_hz)
+    least_j = upload_j + a * seen.cpu_min_hz**2
+    over = least_j > allowance_j + FITS * least_j
+    relaxed = seen.sum_by_edge(over.astype(np.float64)) > 0
+    return Allocation(bandwidth_hz, cpu_hz, relaxed)

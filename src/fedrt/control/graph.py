@@ -1,0 +1,30 @@
+"""Plain graph facts on boolean adjacency matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+BoolMatrix = NDArray[np.bool_]
+
+
+def reachable(graph: BoolMatrix, start: int) -> NDArray[np.bool_]:
+    """Which vertices a walk from `start` can reach, itself included."""
+    seen = np.zeros(len(graph), dtype=bool)
+    seen[start] = True
+    frontier = seen
+    while frontier.any():
+        frontier = graph[frontier].any(axis=0) & ~seen
+        seen = seen | frontier
+    return seen
+
+
+def is_connected(graph: BoolMatrix) -> bool:
+    """Whether every vertex reaches every other: the second Laplacian eigenvalue is positive."""
+    return bool(reachable(graph, 0).all())
+
+
+def links_of(graph: BoolMatrix) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Both ends of every link once, c < c2, in row order."""
+    rows, cols = np.nonzero(np.triu(graph, k=1))
+    return rows, cols

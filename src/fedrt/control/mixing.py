@@ -1,0 +1,52 @@
+"""Mixing matrices: the share of each neighbour's model in a gossip step, and its speed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrt.control.graph import BoolMatrix
+
+FloatArray = NDArray[np.float64]
+
+
+def metropolis_weights(topology: BoolMatrix) -> FloatArray:
+    """1 / (1 + max(deg c, deg c2)) on links, the rest on the diagonal.
+
+    On the complete graph one step is the exact average.
+    """
+    degree = topology.sum(axis=1)
+    mixing = np.where(topology, 1.0 / (1.0 + np.maximum(degree[:, None], degree[None, :])), 0.0)
+    np.fill_diagonal(mixing, 1.0 - mixing.sum(axis=1))
+    return mixing
+
+
+def best_constant_weights(topology: BoolMatrix) -> FloatArray:
+    """The one weight for all links that mixes fastest: I - 2 / (lambda_2 + lambda_C) L.
+
+    lambda are the extreme non-zero eigenvalues of the Laplacian (Xiao and Boyd 2004).
+    """
+    size = len(topology)
+    if size == 1:
+        return np.ones((1, 1))
+    laplacian = np.diag(topology.sum(axis=1)) - topology.astype(np.float64)
+    eigenvalue = np.linalg.eigvalsh(laplacian)
+    return np.eye(size) - 2.0 / (eigenvalue[1] + eigenvalue[-1]) * laplacian
+
+
+MIXINGS: dict[str, Callable[[BoolMatrix], FloatArray]] = {
+    "metropolis": metropolis_weights,
+    "best-constant": best_constant_weights,
+}
+
+
+def contraction(mixing: FloatArray) -> float:
+    """Zeta = max(|lambda_2|, |lambda_C|): what one step leaves of the distance to the average."""
+    if len(mixing) == 1:
+        return 0.0
+    eigenvalue = np.linalg.eigvalsh(mixing)
+    # The eigenvalue 1 of the average is the greatest; rounding may leave a tiny negative rest.
+    zeta = float(max(abs(eigenvalue[0]), abs(eigenvalue[-2])))
+    return 0.0 if zeta < 1e-14 else zeta

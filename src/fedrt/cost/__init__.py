@@ -1,0 +1,1 @@
+"""The cost model: one pure function per equation."""

@@ -1,0 +1,26 @@
+"""Seconds and joules of sending the model from a device to its edge server."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+
+def hertz_seconds(model_bits: float, snr: FloatArray) -> FloatArray:
+    """The bandwidth-time product an upload takes: k = Lambda / log2(1 + SNR), in Hz s.
+
+    log1p keeps its digits at very low SNR, where 1 + SNR rounds to 1.
+    """
+    return model_bits * np.log(2.0) / np.log1p(snr)
+
+
+def upload_time_s(model_bits: float, snr: FloatArray, bandwidth_hz: FloatArray) -> FloatArray:
+    """Seconds to upload: k / b."""
+    return hertz_seconds(model_bits, snr) / bandwidth_hz
+
+
+def upload_energy_j(upload_s: FloatArray, tx_power_w: FloatArray) -> FloatArray:
+    """Joules to upload: p k / b. Downloads are free."""
+    return tx_power_w * upload_s

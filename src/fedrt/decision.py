@@ -1,0 +1,299 @@
+"""One decision: the state of a round as plain JSON data in, the plan as plain JSON data out.
+
+The contract is in docs/plan.md. `read_state` checks everything once; `plan_round` decides.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrt import quantities as q
+from fedrt.checks import Listed, Maybe, Real, Rule, keys_of, problem
+from fedrt.control.allocation import even_split_hz
+from fedrt.control.consensus import unlinked_distance
+from fedrt.control.graph import is_connected, links_of
+from fedrt.cost.compute import compute_energy_j
+from fedrt.cost.round import RoundCost, global_round_time_s, price
+from fedrt.cost.uplink import upload_energy_j, upload_time_s
+from fedrt.errors import InfeasibleError, InputError
+from fedrt.ledger import GivenAllowance, overspend_j
+from fedrt.plan import Plan
+from fedrt.policies import Policy, make_policy
+from fedrt.units import linear_from_db
+from fedrt.world.observation import Backhaul, Observation
+
+FloatArray = NDArray[np.float64]
+
+STATE_FIELDS: dict[str, Rule] = {"model_bits": q.MODEL_BITS, "gossip_steps": q.GOSSIP_STEPS}
+EDGE_FIELDS: dict[str, Rule] = {"bandwidth_hz": q.BANDWIDTH_HZ, "elapsed_s": q.SECONDS}
+DEVICE_FIELDS: dict[str, Rule] = {
+    "cycles": q.CYCLES,
+    "snr_db": q.SNR_DB,
+    "tx_power_w": q.TX_POWER_W,
+    "capacitance": q.CAPACITANCE,
+    "cpu_min_hz": q.CPU_HZ,
+    "cpu_max_hz": q.CPU_HZ,
+    "energy_allowance_j": Maybe(q.ENERGY_J),
+}
+BACKHAUL_FIELDS = ("backhaul_bps", "consensus_distance", "consensus_limit")
+OPTIONAL_FIELDS: dict[str, Rule] = {
+    "local_steps": q.LOCAL_STEPS,
+    "contraction_limit": Real(above=0, most=1),
+}
+
+
+@dataclass(frozen=True)
+class RoundState:
+    """A checked state: what a policy sees, and the books it plans against."""
+
+    seen: Observation
+    books: GivenAllowance
+    local_steps_given: bool
+    """Whether the sender said how many local steps `cycles` stands for."""
+
+
+def load_state(path: str | Path) -> RoundState:
+    """The state in a JSON file."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read: {reason(error)}") from None
+    return parse_state(text, str(path))
+
+
+def parse_state(text: str, source: str = "state") -> RoundState:
+    """The state in a JSON text."""
+    try:
+        data = json.loads(text, object_pairs_hook=_unique_keys)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{source}: is not JSON: {reason(error)}") from None
+    return read_state(data)
+
+
+def reason(error: BaseException) -> str:
+    """What an exception says, on one line."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the field {twice!r} is given twice in one object")
+    return table
+
+
+def read_state(data: object) -> RoundState:
+    """The state in plain data, as `json.loads` gives it; every problem at once if there are any."""
+    problems: list[str] = []
+    optional = [*BACKHAUL_FIELDS, *OPTIONAL_FIELDS]
+    table = keys_of(data, "state", problems, [*STATE_FIELDS, "edges"], optional)
+    values = _read_fields(table, "state", STATE_FIELDS | OPTIONAL_FIELDS, problems)
+    edges, devices, edge_of_device = _read_edges(table, problems)
+    backhaul = _read_backhaul(table, values, problems)
+    if problems:
+        raise InputError(problems)
+    allowance = devices.pop("energy_allowance_j")
+    seen = Observation(
+        model_bits=values["model_bits"],
+        local_steps=values.get("local_steps", 1),
+        gossip_steps=values["gossip_steps"],
+        edge_of_device=np.array(edge_of_device, dtype=np.int64),
+        snr=linear_from_db(np.array(devices.pop("snr_db"), dtype=np.float64)),
+        edge_bandwidth_hz=np.array(edges["bandwidth_hz"]),
+        backhaul=backhaul,
+        **{name: np.array(column, dtype=np.float64) for name, column in devices.items()},
+    )
+    limit = np.array([np.inf if value is None else value for value in allowance], dtype=np.float64)
+    books = GivenAllowance(limit, np.array(edges["elapsed_s"]))
+    return RoundState(seen, books, "local_steps" in values)
+
+
+def _read_fields(
+    table: Mapping[str, Any], path: str, fields: Mapping[str, Rule], problems: list[str]
+) -> dict[str, Any]:
+    """The fields that are there, read by their rules."""
+    return {
+        name: rule.read(table[name], f"{path}.{name}", problems)
+        for name, rule in fields.items()
+        if name in table
+    }
+
+
+def _read_edges(
+    table: Mapping[str, Any], problems: list[str]
+) -> tuple[dict[str, list[Any]], dict[str, list[Any]], list[int]]:
+    """Columns over edges, columns over devices, and the edge of each device."""
+    edges: dict[str, list[Any]] = {name: [] for name in EDGE_FIELDS}
+    devices: dict[str, list[Any]] = {name: [] for name in DEVICE_FIELDS}
+    edge_of_device: list[int] = []
+    listed = table.get("edges", [])
+    if "edges" in table and not (isinstance(listed, list) and listed):
+        problems.append(problem("state.edges", listed, "a list of at least one edge"))
+        listed = []
+    for c, raw_edge in enumerate(listed):
+        path = f"state.edges[{c}]"
+        edge = keys_of(raw_edge, path, problems, [*EDGE_FIELDS, "devices"])
+        for name, value in _read_fields(edge, path, EDGE_FIELDS, problems).items():
+            edges[name].append(value)
+        members = edge.get("devices", [])
+        if not isinstance(members, list):
+            problems.append(problem(f"{path}.devices", members, "a list of devices"))
+            members = []
+        for i, raw_device in enumerate(members):
+            device_path = f"{path}.devices[{i}]"
+            device = keys_of(raw_device, device_path, problems, DEVICE_FIELDS)
+            values = _read_fields(device, device_path, DEVICE_FIELDS, problems)
+            low, high = values.get("cpu_min_hz"), values.get("cpu_max_hz")
+            if low is not None and high is not None and low > high:
+                rule = f"<= cpu_max_hz = {high:g}"
+                problems.append(problem(f"{device_path}.cpu_min_hz", low, rule))
+            for name, value in values.items():
+                devices[name].append(value)
+            edge_of_device.append(c)
+    return edges, devices, edge_of_device
+
+
+def _read_backhaul(
+    table: Mapping[str, Any], values: Mapping[str, Any], problems: list[str]
+) -> Backhaul | None:
+    """The backhaul, if its three fields are there."""
+    given = [name for name in BACKHAUL_FIELDS if name in table]
+    if not given:
+        return None
+    for name in BACKHAUL_FIELDS:
+        if name not in table:
+            problems.append(
+                f"state.{name}: missing; {given[0]} is given, and all three go together"
+            )
+    edges = table.get("edges")
+    size = len(edges) if isinstance(edges, list) else None
+    bps = _read_matrix(table, "backhaul_bps", q.LINK_BPS, size, problems)
+    distance = _read_matrix(table, "consensus_distance", q.DISTANCE, size, problems)
+    limit = _read_fields(table, "state", {"consensus_limit": q.DISTANCE}, problems)
+    if bps is not None and bps.size and not is_connected(bps > 0):
+        problems.append("state.backhaul_bps: its links must connect all edges")
+    if bps is None or distance is None or limit.get("consensus_limit") is None:
+        return None
+    return Backhaul(bps, distance, limit["consensus_limit"], values.get("contraction_limit"))
+
+
+def _read_matrix(
+    table: Mapping[str, Any], name: str, rule: Rule, size: int | None, problems: list[str]
+) -> FloatArray | None:
+    """A symmetric matrix over the edges with a zero diagonal."""
+    if name not in table:
+        return None
+    path, before = f"state.{name}", len(problems)
+    rows = Listed(Listed(rule)).read(table[name], path, problems)
+    if rows is None:
+        return None
+    shape = f"a square matrix, one row and one column per edge ({size})"
+    for i, row in enumerate(rows):
+        if len(row) != len(rows):
+            problems.append(f"{path}[{i}] has {len(row)} values: must be {shape}")
+    if size is not None and len(rows) != size:
+        problems.append(f"{path} has {len(rows)} rows: must be {shape}")
+    if len(problems) > before:
+        return None
+    matrix = np.array(rows, dtype=np.float64)
+    for i in np.flatnonzero(np.diag(matrix)).tolist():
+        problems.append(problem(f"{path}[{i}][{i}]", matrix[i, i], "0, as for every edge itself"))
+    for i, j in zip(*links_of(matrix != matrix.T), strict=True):
+        rule_text = f"equal to {name}[{j}][{i}] = {matrix[j, i]:g}, as the matrix is symmetric"
+        problems.append(problem(f"{path}[{i}][{j}]", float(matrix[i, j]), rule_text))
+    return matrix if len(problems) == before else None
+
+
+def plan_round(
+    state: RoundState | Mapping[str, Any], policy: str | Policy = "fedrt", *, strict: bool = False
+) -> dict[str, Any]:
+    """The plan of a policy for one round, as plain data (docs/plan.md).
+
+    `strict` raises InfeasibleError where the plan would break a limit.
+    """
+    if not isinstance(state, RoundState):
+        state = read_state(state)
+    chosen = make_policy(policy) if isinstance(policy, str) else policy
+    if chosen.name == "mll-sgd" and not state.local_steps_given:
+        raise InputError("state.local_steps: missing; the policy mll-sgd needs it")
+    plan = chosen.plan(state.seen, state.books)
+    if strict and plan.status == "best-effort":
+        raise InfeasibleError(broken_limits(state.seen, state.books))
+    return _answer(state, chosen, plan, price(plan, state.seen))
+
+
+def broken_limits(seen: Observation, books: GivenAllowance) -> list[str]:
+    """A line for each allowance below the least energy of a fair share, and for the limit.
+
+    In a cluster that cannot keep all allowances some device lies below what f_min and an even
+    share of the bandwidth take: were there none, the even split at f_min would keep them all.
+    """
+    upload_s = upload_time_s(seen.model_bits, seen.snr, even_split_hz(seen))
+    least_j = upload_energy_j(upload_s, seen.tx_power_w)
+    least_j = least_j + compute_energy_j(seen.cycles, seen.cpu_min_hz, seen.capacitance)
+    lines = []
+    for n in np.flatnonzero(books.allowance < least_j).tolist():
+        c = int(seen.edge_of_device[n])
+        path = f"state.edges[{c}].devices[{n - int(seen.first_device[c])}].energy_allowance_j"
+        lines.append(
+            f"{path} = {books.allowance[n]:.6g}: cpu_min_hz and an even share of the bandwidth"
+            f" take {least_j[n]:.6g} J; allow {least_j[n] - books.allowance[n]:.6g} J more,"
+            f" lower cpu_min_hz, or raise state.edges[{c}].bandwidth_hz"
+        )
+    if seen.backhaul is not None:
+        limit = seen.backhaul.consensus_limit
+        left = unlinked_distance(seen.backhaul.base_graph, seen.backhaul.consensus_distance)
+        if left > limit:
+            lines.append(
+                f"state.consensus_limit = {limit:.6g}: even with every link the base graph leaves"
+                f" {left:.6g} unlinked; raise the limit or add links"
+            )
+    return lines
+
+
+def _answer(state: RoundState, policy: Policy, plan: Plan, cost: RoundCost) -> dict[str, Any]:
+    """The plan and its price in the shape of the contract."""
+    seen = state.seen
+    steps: Sequence[int | None] = plan.local_steps.tolist()
+    if not state.local_steps_given:
+        steps = [None] * seen.num_devices
+    columns = {
+        "bandwidth_hz": plan.bandwidth_hz.tolist(),
+        "cpu_hz": plan.cpu_hz.tolist(),
+        "local_steps": steps,
+        "upload_s": cost.upload_s.tolist(),
+        "compute_s": cost.compute_s.tolist(),
+        "energy_j": cost.energy_j.tolist(),
+        "over_budget_j": overspend_j(cost.energy_j, state.books.allowance).tolist(),
+    }
+    devices = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    first = seen.first_device.tolist()
+    topology = None
+    if plan.topology is not None:
+        topology = np.stack(links_of(plan.topology), axis=1).tolist()
+    return {
+        "policy": policy.name,
+        "status": plan.status,
+        "round_time_s": global_round_time_s(state.books.elapsed_s, cost),
+        "gossip_steps": plan.gossip_steps,
+        "edges": [
+            {
+                "time_s": float(cost.edge_time_s[c]),
+                "backhaul_s": float(cost.backhaul_s[c]),
+                "devices": devices[first[c] : first[c + 1]],
+            }
+            for c in range(seen.num_edges)
+        ],
+        "topology": topology,
+    }

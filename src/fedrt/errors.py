@@ -1,0 +1,36 @@
+"""The errors a person may see, each with the exit code it ends the command with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+MOST_LINES = 200
+
+
+class FedrtError(Exception):
+    """Something the user can act on: printed as plain lines, never as a traceback."""
+
+    exit_code = 1
+
+    def __init__(self, lines: str | Iterable[str]) -> None:
+        self.lines = [lines] if isinstance(lines, str) else list(lines)
+        super().__init__("\n".join(self.lines))
+
+    def report(self) -> str:
+        """The lines to print, cut at `MOST_LINES` with a count of the rest."""
+        shown = self.lines[:MOST_LINES]
+        if len(self.lines) > MOST_LINES:
+            shown.append(f"... and {len(self.lines) - MOST_LINES} more problems")
+        return "\n".join(shown)
+
+
+class InputError(FedrtError):
+    """Bad input: one line per problem, naming the field, its value and the rule."""
+
+    exit_code = 2
+
+
+class InfeasibleError(FedrtError):
+    """No plan keeps every limit: which limit, by how much, and what to try."""
+
+    exit_code = 3

@@ -1,0 +1,98 @@
+"""What a policy is, and the steps that policies share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrt.control.allocation import Allocation
+from fedrt.control.consensus import meets_limit
+from fedrt.control.graph import BoolMatrix
+from fedrt.control.topology import best_links, finish_time_s
+from fedrt.cost.backhaul import link_time_s
+from fedrt.cost.round import price
+from fedrt.ledger import Books, Horizon
+from fedrt.plan import Plan, Status
+from fedrt.world.observation import Backhaul, Observation
+
+FloatArray = NDArray[np.float64]
+
+# (finish time of each cluster, time of each link, distances, limit) -> the links to use
+LinkRule = Callable[[FloatArray, FloatArray, FloatArray, float], BoolMatrix]
+
+
+class Policy(Protocol):
+    """Decides one edge round from what is seen and what has been spent. Never sees the future."""
+
+    @property
+    def name(self) -> str:
+        """The name a user types."""
+        ...
+
+    @property
+    def energy_horizon(self) -> Horizon:
+        """How the rest of a budget is spread: over the paper's count of rounds or the true one."""
+        ...
+
+    def plan(self, seen: Observation, books: Books) -> Plan:
+        """The plan for the coming edge round."""
+        ...
+
+
+def keep_all_links(
+    finish_s: FloatArray, link_s: FloatArray, distance: FloatArray, limit: float
+) -> BoolMatrix:
+    """The link rule of the policies that do not choose: the base graph."""
+    return np.isfinite(link_s)
+
+
+def complete_plan(
+    seen: Observation,
+    books: Books,
+    allocation: Allocation,
+    *,
+    links: LinkRule,
+    allocation_is_optimal: bool,
+    local_steps: NDArray[np.int64] | None = None,
+) -> Plan:
+    """An allocation with the links that the rule picks for it, and what is proven about both."""
+    if local_steps is None:
+        local_steps = np.full(seen.num_devices, seen.local_steps, dtype=np.int64)
+
+    def plan(status: Status, topology: BoolMatrix | None) -> Plan:
+        return Plan(
+            status=status,
+            bandwidth_hz=allocation.bandwidth_hz,
+            cpu_hz=allocation.cpu_hz,
+            local_steps=local_steps,
+            gossip_steps=seen.gossip_steps,
+            topology=topology,
+        )
+
+    relaxed = bool(allocation.relaxed.any())
+    backhaul = seen.backhaul
+    if backhaul is None:
+        return plan(_status(relaxed, allocation_is_optimal), None)
+    finish_s = books.elapsed_s + price(plan("feasible", None), seen).edge_time_s
+    link_s = link_time_s(seen.model_bits, seen.gossip_steps, backhaul.bps)
+    topology = links(finish_s, link_s, backhaul.consensus_distance, backhaul.consensus_limit)
+    relaxed |= not meets_limit(topology, backhaul.consensus_distance, backhaul.consensus_limit)
+    proven = allocation_is_optimal and _no_links_are_faster(topology, finish_s, link_s, backhaul)
+    return plan(_status(relaxed, proven), topology)
+
+
+def _status(relaxed: bool, proven: bool) -> Status:
+    if relaxed:
+        return "best-effort"
+    return "optimal" if proven else "feasible"
+
+
+def _no_links_are_faster(
+    topology: BoolMatrix, finish_s: FloatArray, link_s: FloatArray, backhaul: Backhaul
+) -> bool:
+    """Whether the exact search finds no quicker round: the proof behind `optimal`."""
+    best = best_links(finish_s, link_s, backhaul.consensus_distance, backhaul.consensus_limit)
+    return finish_time_s(topology, finish_s, link_s) <= finish_time_s(best, finish_s, link_s)

@@ -1,0 +1,26 @@
+"""Static-T: optimised bandwidth and frequency, every link of the base graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fedrt.control.allocation import allocate
+from fedrt.ledger import Books, Horizon
+from fedrt.plan import Plan
+from fedrt.policies.base import complete_plan, keep_all_links
+from fedrt.world.observation import Observation
+
+
+@dataclass(frozen=True)
+class StaticT:
+    """See the module."""
+
+    name: ClassVar[str] = "static-t"
+    energy_horizon: Horizon = "paper"
+
+    def plan(self, seen: Observation, books: Books) -> Plan:
+        allocation = allocate(seen, books.allowance_j(self.energy_horizon))
+        return complete_plan(
+            seen, books, allocation, links=keep_all_links, allocation_is_optimal=True
+        )

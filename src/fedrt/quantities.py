@@ -1,0 +1,24 @@
+"""The physical quantities that users give, with the range each must lie in.
+
+The ranges are wide: they keep out what no fleet has (a wrong unit, a slipped exponent) and what
+would overflow, nothing else.
+"""
+
+from __future__ import annotations
+
+from fedrt.checks import Real, Whole
+
+MODEL_BITS = Real(least=1, most=1e15)
+GOSSIP_STEPS = Whole(1, 1_000_000)
+LOCAL_STEPS = Whole(1, 1_000_000)
+BANDWIDTH_HZ = Real(least=1e-6, most=1e15)
+BACKHAUL_BPS = Real(least=1e-3, most=1e18)
+LINK_BPS = Real(least=1e-3, most=1e18, or_zero=True)
+SNR_DB = Real(least=-100, most=100)
+TX_POWER_W = Real(least=0, most=1e6)
+CAPACITANCE = Real(least=1e-60, most=1)
+CPU_HZ = Real(least=1, most=1e15)
+CYCLES = Real(least=1e-6, most=1e24)
+ENERGY_J = Real(least=-1e15, most=1e15)
+SECONDS = Real(least=0, most=1e15)
+DISTANCE = Real(least=0, most=1e15)

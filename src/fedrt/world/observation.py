@@ -1,0 +1,80 @@
+"""What a policy is shown before an edge round: the fleet, the channels and, when it is the last
+edge round of a global round, the backhaul.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Backhaul:
+    """The links between edge servers and how far their models are apart; all C x C, symmetric."""
+
+    bps: FloatArray
+    """Bit/s of each link; 0 where the base graph has none."""
+    consensus_distance: FloatArray
+    consensus_limit: float
+    contraction_limit: float | None = None
+
+    @cached_property
+    def base_graph(self) -> NDArray[np.bool_]:
+        """Adjacency of all links there are."""
+        return self.bps > 0
+
+
+@dataclass(frozen=True)
+class Observation:
+    """The state of one edge round. Devices are ordered by cluster: `edge_of_device` never falls."""
+
+    model_bits: float
+    local_steps: int
+    """S, the local steps that `cycles` stands for."""
+    gossip_steps: int
+    edge_of_device: NDArray[np.int64]
+    cycles: FloatArray
+    """W_n = S I mu_n."""
+    snr: FloatArray
+    """Linear, not dB."""
+    tx_power_w: FloatArray
+    capacitance: FloatArray
+    cpu_min_hz: FloatArray
+    cpu_max_hz: FloatArray
+    edge_bandwidth_hz: FloatArray
+    backhaul: Backhaul | None = None
+
+    @property
+    def num_devices(self) -> int:
+        return len(self.edge_of_device)
+
+    @property
+    def num_edges(self) -> int:
+        return len(self.edge_bandwidth_hz)
+
+    @cached_property
+    def cluster_size(self) -> NDArray[np.int64]:
+        """Devices per cluster."""
+        return np.bincount(self.edge_of_device, minlength=self.num_edges)
+
+    @cached_property
+    def first_device(self) -> NDArray[np.int64]:
+        """Where each cluster begins, and N at the end: cluster c is first[c]:first[c + 1]."""
+        return np.concatenate(([0], np.cumsum(self.cluster_size)))
+
+    def sum_by_edge(self, per_device: FloatArray) -> FloatArray:
+        """Sums over the devices of each cluster; 0 for an empty one."""
+        return np.bincount(self.edge_of_device, weights=per_device, minlength=self.num_edges)
+
+    def max_by_edge(self, per_device: FloatArray) -> FloatArray:
+        """Greatest value over the devices of each cluster; 0 for an empty one."""
+        result = np.zeros(self.num_edges)
+        filled = self.cluster_size > 0
+        if per_device.size:
+            result[filled] = np.maximum.reduceat(per_device, self.first_device[:-1][filled])
+        return result

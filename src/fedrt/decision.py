@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,11 @@ from numpy.typing import NDArray
 
 from fedrt import quantities as q
 from fedrt.checks import Listed, Maybe, Real, Rule, keys_of, problem
-from fedrt.control.allocation import even_split_hz
+from fedrt.control.allocation import FITS, least_energy_j
 from fedrt.control.consensus import unlinked_distance
-from fedrt.control.graph import is_connected, links_of
-from fedrt.cost.compute import compute_energy_j
 from fedrt.cost.round import RoundCost, global_round_time_s, price
-from fedrt.cost.uplink import upload_energy_j, upload_time_s
-from fedrt.errors import InfeasibleError, InputError
+from fedrt.errors import InfeasibleError, InputError, reason
+from fedrt.graph import is_connected, links_of
 from fedrt.ledger import GivenAllowance, overspend_j
 from fedrt.plan import Plan
 from fedrt.policies import Policy, make_policy
@@ -75,13 +73,6 @@ def parse_state(text: str, source: str = "state") -> RoundState:
     except (ValueError, RecursionError) as error:
         raise InputError(f"{source}: is not JSON: {reason(error)}") from None
     return read_state(data)
-
-
-def reason(error: BaseException) -> str:
-    """What an exception says, on one line."""
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -229,26 +220,27 @@ def plan_round(
         raise InputError("state.local_steps: missing; the policy mll-sgd needs it")
     plan = chosen.plan(state.seen, state.books)
     if strict and plan.status == "best-effort":
-        raise InfeasibleError(broken_limits(state.seen, state.books))
+        raise InfeasibleError(broken_limits(state.seen, state.books.allowance, plan))
     return _answer(state, chosen, plan, price(plan, state.seen))
 
 
-def broken_limits(seen: Observation, books: GivenAllowance) -> list[str]:
+def broken_limits(seen: Observation, allowance_j: FloatArray, plan: Plan) -> list[str]:
     """A line for each allowance below the least energy of a fair share, and for the limit.
 
     In a cluster that cannot keep all allowances some device lies below what f_min and an even
     share of the bandwidth take: were there none, the even split at f_min would keep them all.
     """
-    upload_s = upload_time_s(seen.model_bits, seen.snr, even_split_hz(seen))
-    least_j = upload_energy_j(upload_s, seen.tx_power_w)
-    least_j = least_j + compute_energy_j(seen.cycles, seen.cpu_min_hz, seen.capacitance)
+    asked = replace(seen, cycles=seen.cycles * (plan.local_steps / seen.local_steps))
+    least_j = least_energy_j(asked)
+    over = price(plan, seen).energy_j > allowance_j + FITS * np.abs(allowance_j)
+    broken = seen.sum_by_edge(over.astype(np.float64))[seen.edge_of_device] > 0
     lines = []
-    for n in np.flatnonzero(books.allowance < least_j).tolist():
+    for n in np.flatnonzero(broken & (allowance_j < least_j)).tolist():
         c = int(seen.edge_of_device[n])
         path = f"state.edges[{c}].devices[{n - int(seen.first_device[c])}].energy_allowance_j"
         lines.append(
-            f"{path} = {books.allowance[n]:.6g}: cpu_min_hz and an even share of the bandwidth"
-            f" take {least_j[n]:.6g} J; allow {least_j[n] - books.allowance[n]:.6g} J more,"
+            f"{path} = {allowance_j[n]:.6g}: cpu_min_hz and an even share of the bandwidth take"
+            f" {least_j[n]:.6g} J; allow {least_j[n] - allowance_j[n]:.6g} J more,"
             f" lower cpu_min_hz, or raise state.edges[{c}].bandwidth_hz"
         )
     if seen.backhaul is not None:

@@ -34,3 +34,10 @@ class InfeasibleError(FedrtError):
     """No plan keeps every limit: which limit, by how much, and what to try."""
 
     exit_code = 3
+
+
+def reason(error: BaseException) -> str:
+    """What an exception says, on one line."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return " ".join(str(error).split()) or type(error).__name__

@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.cost.compute import compute_energy_j
-from fedrt.cost.uplink import hertz_seconds
+from fedrt.cost.uplink import hertz_seconds, upload_energy_j, upload_time_s
 from fedrt.world.observation import Observation
 
 FloatArray = NDArray[np.float64]
@@ -60,19 +60,27 @@ def even_split_hz(seen: Observation) -> FloatArray:
     return share[seen.edge_of_device]
 
 
-def spare_energy_j(seen: Observation, allowance_j: FloatArray) -> FloatArray:
-    """Joules left for the upload when computing at f_min: E - (alpha/2) W f_min^2."""
-    spare: FloatArray = allowance_j - compute_energy_j(
-        seen.cycles, seen.cpu_min_hz, seen.capacitance
-    )
-    return spare
+def even_upload_energy_j(seen: Observation) -> FloatArray:
+    """Joules of each device's upload at the even share."""
+    upload_s = upload_time_s(seen.model_bits, seen.snr, even_split_hz(seen))
+    return upload_energy_j(upload_s, seen.tx_power_w)
+
+
+def slowest_compute_energy_j(seen: Observation) -> FloatArray:
+    """Joules of each device's training at f_min."""
+    return compute_energy_j(seen.cycles, seen.cpu_min_hz, seen.capacitance)
+
+
+def least_energy_j(seen: Observation) -> FloatArray:
+    """Joules of each device at f_min and the even share; allowances of this much always fit."""
+    return slowest_compute_energy_j(seen) + even_upload_energy_j(seen)
 
 
 def feasible_clusters(seen: Observation, spare_j: FloatArray) -> NDArray[np.bool_]:
     """Per cluster: whether some allocation keeps every allowance (module docstring)."""
     k = hertz_seconds(seen.model_bits, seen.snr)
     sends, limited = seen.tx_power_w > 0, np.isfinite(spare_j)
-    floor_j = compute_energy_j(seen.cycles, seen.cpu_min_hz, seen.capacitance)
+    floor_j = slowest_compute_energy_j(seen)
     computes = np.where(
         sends & limited, spare_j > 0, spare_j >= -FITS * floor_j
     )  # p = 0 may spend all of it on computing
@@ -95,11 +103,11 @@ def allocate(seen: Observation, allowance_j: FloatArray) -> Allocation:
     from fedrt.control.allocation_kernel import solve_clusters
 
     k = hertz_seconds(seen.model_bits, seen.snr)
-    spare_j = spare_energy_j(seen, allowance_j)
+    spare_j = allowance_j - slowest_compute_energy_j(seen)
     relaxed = ~feasible_clusters(seen, spare_j)
     if relaxed.any():
-        fallback_j = seen.tx_power_w * k / even_split_hz(seen)
-        spare_j = np.where(relaxed[seen.edge_of_device], np.maximum(spare_j, fallback_j), spare_j)
+        raised_j = np.maximum(spare_j, even_upload_energy_j(seen))
+        spare_j = np.where(relaxed[seen.edge_of_device], raised_j, spare_j)
     spare_j = np.maximum(spare_j, 0.0)
     bandwidth_hz, cpu_hz = np.empty_like(k), np.empty_like(k)
     solve_clusters(
@@ -124,12 +132,11 @@ def allocate_evenly(seen: Observation, allowance_j: FloatArray) -> Allocation:
     With b fixed, f = sqrt((E - p k/b) / a), clipped to the device's range; one that does not fit
     even at f_min runs at f_min, and its cluster counts as relaxed.
     """
-    bandwidth_hz = even_split_hz(seen)
-    upload_j = seen.tx_power_w * hertz_seconds(seen.model_bits, seen.snr) / bandwidth_hz
+    upload_j = even_upload_energy_j(seen)
     a = seen.capacitance * seen.cycles / 2
     squared = np.maximum(allowance_j - upload_j, 0.0) / a
     cpu_hz = np.clip(np.sqrt(squared), seen.cpu_min_hz, seen.cpu_max_hz)
-    least_j = upload_j + a * seen.cpu_min_hz**2
+    least_j = least_energy_j(seen)
     over = least_j > allowance_j + FITS * least_j
     relaxed = seen.sum_by_edge(over.astype(np.float64)) > 0
-    return Allocation(bandwidth_hz, cpu_hz, relaxed)
+    return Allocation(even_split_hz(seen), cpu_hz, relaxed)

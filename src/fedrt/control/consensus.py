@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.control.graph import BoolMatrix
+from fedrt.graph import BoolMatrix
 
 FloatArray = NDArray[np.float64]
 

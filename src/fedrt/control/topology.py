@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.control.consensus import MARGIN, unlinked_distance
-from fedrt.control.graph import BoolMatrix, links_of, reachable
+from fedrt.graph import BoolMatrix, links_of, reachable
 
 FloatArray = NDArray[np.float64]
 

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from fedrt.control.allocation import Allocation
 from fedrt.control.consensus import meets_limit
-from fedrt.control.graph import BoolMatrix
 from fedrt.control.topology import best_links, finish_time_s
 from fedrt.cost.backhaul import link_time_s
 from fedrt.cost.round import price
+from fedrt.graph import BoolMatrix
 from fedrt.ledger import Books, Horizon
 from fedrt.plan import Plan, Status
 from fedrt.world.observation import Backhaul, Observation

@@ -69,7 +69,8 @@ class Observation:
 
     def sum_by_edge(self, per_device: FloatArray) -> FloatArray:
         """Sums over the devices of each cluster; 0 for an empty one."""
-        return np.bincount(self.edge_of_device, weights=per_device, minlength=self.num_edges)
+        sums = np.bincount(self.edge_of_device, weights=per_device, minlength=self.num_edges)
+        return sums.astype(np.float64, copy=False)
 
     def max_by_edge(self, per_device: FloatArray) -> FloatArray:
         """Greatest value over the devices of each cluster; 0 for an empty one."""

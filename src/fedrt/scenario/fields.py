@@ -1,0 +1,131 @@
+"""Typed settings: how a frozen dataclass is read from plain tables, checked, and written back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from typing import Any, TypeVar
+
+from fedrt.checks import Either, Listed, Real, Rule, hint, keys_of, problem, shown
+
+T = TypeVar("T")
+
+
+def setting(rule: Rule, default: Any = MISSING) -> Any:
+    """A dataclass field that is read by a rule; without a default it must be given."""
+    return field(default=default, metadata={"rule": rule})
+
+
+def read_table(cls: type[T], table: object, path: str, problems: list[str]) -> T | None:
+    """An instance from a table of settings; None after adding lines to `problems`."""
+    before = len(problems)
+    names = [f.name for f in fields(cls) if "rule" in f.metadata]  # type: ignore[arg-type]
+    required = [
+        f.name
+        for f in fields(cls)  # type: ignore[arg-type]
+        if f.default is MISSING and "rule" in f.metadata
+    ]
+    found = keys_of(table, path, problems, required, names)
+    values = {
+        f.name: f.metadata["rule"].read(found[f.name], f"{path}.{f.name}", problems)
+        for f in fields(cls)  # type: ignore[arg-type]
+        if f.name in found and "rule" in f.metadata
+    }
+    return cls(**values) if len(problems) == before else None
+
+
+def table_of(value: Any) -> Any:
+    """Settings as plain tables again, leaving out what is None; `read_table` reads them back."""
+    if isinstance(value, PerDevice):
+        return value.as_given()
+    if is_dataclass(value) and not isinstance(value, type):
+        kind = {"kind": value.kind} if hasattr(value, "kind") else {}
+        items = {f.name: table_of(getattr(value, f.name)) for f in fields(value)}
+        return kind | {name: item for name, item in items.items() if item is not None}
+    if isinstance(value, tuple):
+        return [table_of(item) for item in value]
+    return value
+
+
+@dataclass(frozen=True)
+class Section:
+    """A table that becomes one dataclass."""
+
+    cls: type
+
+    def read(self, value: object, path: str, problems: list[str]) -> Any:
+        return read_table(self.cls, value, path, problems)
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """A table whose `kind` says which dataclass it becomes; each class names its kind."""
+
+    classes: tuple[type, ...]
+
+    def read(self, value: object, path: str, problems: list[str]) -> Any:
+        if not isinstance(value, Mapping):
+            problems.append(problem(path, value, "a table of named fields"))
+            return None
+        known: dict[str, type] = {cls.kind: cls for cls in self.classes}  # type: ignore[attr-defined]
+        kind = value.get("kind")
+        if not isinstance(kind, str) or kind not in known:
+            rule = "one of " + ", ".join(known)
+            line = problem(f"{path}.kind", kind, rule) if "kind" in value else None
+            problems.append(line or f"{path}.kind: missing; must be {rule}")
+            return None
+        rest = {name: item for name, item in value.items() if name != "kind"}
+        return read_table(known[kind], rest, path, problems)
+
+
+@dataclass(frozen=True)
+class PerDevice:
+    """A quantity of the fleet: one value for all, one per device, or drawn once for each."""
+
+    low: float
+    high: float
+    values: tuple[float, ...] | None = None
+
+    def as_given(self) -> Any:
+        """The form a user types."""
+        if self.values is not None:
+            return list(self.values)
+        return self.low if self.low == self.high else {"uniform": [self.low, self.high]}
+
+
+@dataclass(frozen=True)
+class PerDeviceRule:
+    """A number, a list of numbers, or `{ uniform = [low, high] }`, each keeping one rule."""
+
+    rule: Real
+
+    def read(self, value: object, path: str, problems: list[str]) -> PerDevice | None:
+        before = len(problems)
+        if isinstance(value, list | tuple):
+            values = Listed(self.rule, least=1).read(value, path, problems)
+            return PerDevice(min(values), max(values), values) if values else None
+        if isinstance(value, Mapping):
+            keys_of(value, path, problems, ["uniform"])
+            if len(problems) > before:
+                return None
+            ends = Listed(self.rule, 2, 2).read(value["uniform"], f"{path}.uniform", problems)
+            if ends is None:
+                return None
+            if ends[0] > ends[1]:
+                problems.append(problem(f"{path}.uniform", list(ends), "[low, high], low <= high"))
+                return None
+            return PerDevice(*ends)
+        number = self.rule.read(value, path, problems)
+        return None if number is None else PerDevice(number, number)
+
+
+def word_or(words: tuple[str, ...], rule: Rule) -> Either:
+    """One of a few words if it is a string, else what the rule accepts."""
+    from fedrt.checks import OneOf
+
+    return Either(lambda value: OneOf(words) if isinstance(value, str) else rule)
+
+
+def unknown_name(what: str, name: str, known: list[str]) -> str:
+    """The line for a name that is none of the known ones."""
+    return f"{what} {shown(name)} does not exist{hint(name, known)}"

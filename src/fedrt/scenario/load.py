@@ -1,0 +1,111 @@
+"""Reading scenarios: presets, files, `extends`, and settings from the command line.
+
+Layers are plain tables: the preset a file extends, the file, then each `--set`. A later layer wins
+key by key, with two rules that let it change its mind: a section whose `kind` changes starts
+afresh, and giving one form of the energy budget drops the other.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from fedrt.checks import shown
+from fedrt.errors import InputError, reason
+from fedrt.scenario.fields import read_table, table_of, unknown_name
+from fedrt.scenario.model import Scenario
+from fedrt.scenario.rules import broken_rules
+from fedrt.scenario.toml_text import toml_text
+
+PRESETS = Path(__file__).parent / "presets"
+BUDGET_FORMS = ("energy_j_per_edge_round", "energy_budget_j")
+
+
+def preset_names() -> list[str]:
+    """The names of all shipped scenarios."""
+    names = sorted(str(p.relative_to(PRESETS).with_suffix("")) for p in PRESETS.rglob("*.toml"))
+    return sorted(names, key=lambda name: name.count("/"))
+
+
+def load_scenario(source: str | Path, settings: Iterable[str] = ()) -> Scenario:
+    """The scenario of a preset's name or a TOML file, with `key=value` settings applied."""
+    problems: list[str] = []
+    table = _load_layers(str(source))
+    for text in settings:
+        layer = _parse_setting(text, problems)
+        table = _overlay(table, layer)
+    scenario = read_table(Scenario, table, "scenario", problems)
+    if scenario is not None:
+        problems += broken_rules(scenario)
+    if problems or scenario is None:
+        raise InputError(problems)
+    return scenario
+
+
+def scenario_text(scenario: Scenario) -> str:
+    """The whole scenario as TOML, defaults included; loading it gives the same scenario."""
+    return toml_text(table_of(scenario))
+
+
+def _load_layers(source: str) -> dict[str, Any]:
+    """A preset or file as one table, with what it extends beneath it."""
+    is_preset = source in preset_names()
+    table = _read_toml(PRESETS / f"{source}.toml" if is_preset else Path(source), source)
+    table.setdefault("name", source if is_preset else Path(source).stem)
+    table.setdefault("description", "")
+    parent = table.pop("extends", None)
+    if parent is None:
+        return table
+    if not isinstance(parent, str) or parent not in preset_names():
+        line = unknown_name("the preset", str(parent), preset_names())
+        raise InputError(f"scenario.extends = {shown(parent)}: {line}")
+    return _overlay(_load_layers(parent), table)
+
+
+def _read_toml(path: Path, source: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        presets = preset_names()
+        raise InputError(
+            f"{unknown_name('the scenario', source, presets)}: give a TOML file or one of "
+            + ", ".join(presets)
+        ) from None
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{source}: is not TOML: {reason(error)}") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{source}: cannot be read: {reason(error)}") from None
+
+
+def _overlay(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """The lower table with the upper one's values in place."""
+    merged = dict(below)
+    for key, value in above.items():
+        under = merged.get(key)
+        if isinstance(value, Mapping) and isinstance(under, Mapping):
+            afresh = "kind" in value and value["kind"] != under.get("kind")
+            if any(form in value for form in BUDGET_FORMS):
+                under = {name: v for name, v in under.items() if name not in BUDGET_FORMS}
+            merged[key] = dict(value) if afresh else _overlay(under, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def _parse_setting(text: str, problems: list[str]) -> dict[str, Any]:
+    """The table that `section.key=value` stands for; the value as TOML, else as a plain word."""
+    key, equals, raw = text.partition("=")
+    names = key.strip().split(".")
+    if not equals or not all(names) or len(names) > 8:
+        problems.append(f"--set {shown(text)}: must be section.key=value")
+        return {}
+    value: Any
+    try:
+        value = tomllib.loads(f"value = {raw}")["value"]
+    except (tomllib.TOMLDecodeError, RecursionError):
+        value = raw.strip()
+    for name in reversed(names):
+        value = {name: value}
+    return dict(value)

@@ -1,0 +1,85 @@
+"""Rules that concern more than one setting of a scenario."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from fedrt.checks import problem
+from fedrt.graph import is_connected
+from fedrt.scenario.fields import PerDevice
+from fedrt.scenario.model import Fleet, LinkListGraph, Scenario
+
+
+def broken_rules(scenario: Scenario) -> list[str]:
+    """One line for each rule between settings that the scenario breaks."""
+    lines = _fleet_problems(scenario.fleet)
+    for name in ("channel", "bandwidth", "backhaul"):
+        lines += _range_problems(f"scenario.{name}", getattr(scenario, name))
+    if isinstance(scenario.base_graph, LinkListGraph):
+        lines += _link_problems(scenario.base_graph.links, scenario.fleet.num_edges)
+    return lines
+
+
+def _fleet_problems(fleet: Fleet) -> list[str]:
+    lines = []
+    devices, edges = fleet.num_devices, fleet.num_edges
+    if devices < edges:
+        rule = f">= num_edges = {edges}, at least one device per edge"
+        lines.append(problem("scenario.fleet.num_devices", devices, rule))
+    sizes = fleet.cluster_sizes
+    if not isinstance(sizes, str) and (len(sizes) != edges or sum(sizes) != devices):
+        rule = f"{edges} sizes that add up to num_devices = {devices}"
+        text = f"{len(sizes)} sizes that add up to {sum(sizes)}"
+        lines.append(f"scenario.fleet.cluster_sizes has {text}: must be {rule}")
+    for f in fields(fleet):
+        value = getattr(fleet, f.name)
+        if isinstance(value, PerDevice) and value.values and len(value.values) != devices:
+            text = f"{len(value.values)} values"
+            rule = f"one for all or one per device ({devices})"
+            lines.append(f"scenario.fleet.{f.name} has {text}: must be {rule}")
+    if fleet.energy_j_per_edge_round is not None and fleet.energy_budget_j is not None:
+        lines.append("scenario.fleet.energy_budget_j: give it or energy_j_per_edge_round, not both")
+    low, high = fleet.cpu_min_hz, fleet.cpu_max_hz
+    if low.values and high.values and len(low.values) == len(high.values):
+        pairs = enumerate(zip(low.values, high.values, strict=True))
+        lines += [
+            problem(f"scenario.fleet.cpu_min_hz[{n}]", a, f"<= cpu_max_hz[{n}] = {b:g}")
+            for n, (a, b) in pairs
+            if a > b
+        ]
+    elif low.high > high.low:
+        rule = f"<= cpu_max_hz of every device ({high.low:g})"
+        lines.append(problem("scenario.fleet.cpu_min_hz", low.as_given(), rule))
+    return lines
+
+
+def _range_problems(path: str, process: Any) -> list[str]:
+    """A line where `low_x` lies above `high_x`."""
+    lines = []
+    for f in fields(process):
+        if f.name.startswith("low_"):
+            high = "high_" + f.name.removeprefix("low_")
+            low_value, high_value = getattr(process, f.name), getattr(process, high)
+            if low_value > high_value:
+                lines.append(problem(f"{path}.{f.name}", low_value, f"<= {high} = {high_value:g}"))
+    return lines
+
+
+def _link_problems(links: tuple[tuple[int, int], ...], num_edges: int) -> list[str]:
+    lines = []
+    graph = np.zeros((num_edges, num_edges), dtype=bool)
+    for i, (c, c2) in enumerate(links):
+        path = f"scenario.base_graph.links[{i}]"
+        if c >= num_edges or c2 >= num_edges or c == c2:
+            rule = f"two different servers from 0 to {num_edges - 1}"
+            lines.append(problem(path, [c, c2], rule))
+        elif graph[c, c2]:
+            lines.append(problem(path, [c, c2], "given once"))
+        else:
+            graph[c, c2] = graph[c2, c] = True
+    if not lines and not is_connected(graph):
+        lines.append("scenario.base_graph.links: must connect all edge servers")
+    return lines

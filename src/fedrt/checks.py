@@ -71,6 +71,17 @@ class Real:
             and (self.most is None or value <= self.most)
         )
 
+    def holds_for(self, values: Any) -> Any:
+        """`holds` for every element of a numpy array."""
+        good = abs(values) < math.inf
+        if self.above is not None:
+            good &= values > self.above
+        if self.least is not None:
+            good &= values >= self.least
+        if self.most is not None:
+            good &= values <= self.most
+        return good | (self.or_zero & (values == 0))
+
     def read(self, value: object, path: str, problems: list[str]) -> float | None:
         if isinstance(value, int | float) and not isinstance(value, bool) and self.holds(value):
             return float(value)

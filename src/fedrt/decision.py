@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from fedrt import quantities as q
 from fedrt.checks import Listed, Maybe, Real, Rule, keys_of, problem
-from fedrt.control.allocation import FITS, least_energy_j
-from fedrt.control.consensus import unlinked_distance
+from fedrt.control.limits import broken_limits
 from fedrt.cost.round import RoundCost, global_round_time_s, price
 from fedrt.errors import InfeasibleError, InputError, reason
 from fedrt.graph import is_connected, links_of
@@ -168,7 +167,7 @@ def _read_backhaul(
                 f"state.{name}: missing; {given[0]} is given, and all three go together"
             )
     edges = table.get("edges")
-    size = len(edges) if isinstance(edges, list) else None
+    size = len(edges) if isinstance(edges, list) and edges else None
     bps = _read_matrix(table, "backhaul_bps", q.LINK_BPS, size, problems)
     distance = _read_matrix(table, "consensus_distance", q.DISTANCE, size, problems)
     limit = _read_fields(table, "state", {"consensus_limit": q.DISTANCE}, problems)
@@ -220,38 +219,16 @@ def plan_round(
         raise InputError("state.local_steps: missing; the policy mll-sgd needs it")
     plan = chosen.plan(state.seen, state.books)
     if strict and plan.status == "best-effort":
-        raise InfeasibleError(broken_limits(state.seen, state.books.allowance, plan))
-    return _answer(state, chosen, plan, price(plan, state.seen))
-
-
-def broken_limits(seen: Observation, allowance_j: FloatArray, plan: Plan) -> list[str]:
-    """A line for each allowance below the least energy of a fair share, and for the limit.
-
-    In a cluster that cannot keep all allowances some device lies below what f_min and an even
-    share of the bandwidth take: were there none, the even split at f_min would keep them all.
-    """
-    asked = replace(seen, cycles=seen.cycles * (plan.local_steps / seen.local_steps))
-    least_j = least_energy_j(asked)
-    over = price(plan, seen).energy_j > allowance_j + FITS * np.abs(allowance_j)
-    broken = seen.sum_by_edge(over.astype(np.float64))[seen.edge_of_device] > 0
-    lines = []
-    for n in np.flatnonzero(broken & (allowance_j < least_j)).tolist():
-        c = int(seen.edge_of_device[n])
-        path = f"state.edges[{c}].devices[{n - int(seen.first_device[c])}].energy_allowance_j"
-        lines.append(
-            f"{path} = {allowance_j[n]:.6g}: cpu_min_hz and an even share of the bandwidth take"
-            f" {least_j[n]:.6g} J; allow {least_j[n] - allowance_j[n]:.6g} J more,"
-            f" lower cpu_min_hz, or raise state.edges[{c}].bandwidth_hz"
-        )
-    if seen.backhaul is not None:
-        limit = seen.backhaul.consensus_limit
-        left = unlinked_distance(seen.backhaul.base_graph, seen.backhaul.consensus_distance)
-        if left > limit:
-            lines.append(
-                f"state.consensus_limit = {limit:.6g}: even with every link the base graph leaves"
-                f" {left:.6g} unlinked; raise the limit or add links"
+        raise InfeasibleError(
+            broken_limits(
+                state.seen,
+                state.books.allowance,
+                plan,
+                lambda c, i: f"state.edges[{c}].devices[{i}].energy_allowance_j",
+                "state.consensus_limit",
             )
-    return lines
+        )
+    return _answer(state, chosen, plan, price(plan, state.seen))
 
 
 def _answer(state: RoundState, policy: Policy, plan: Plan, cost: RoundCost) -> dict[str, Any]:

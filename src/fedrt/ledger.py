@@ -1,8 +1,8 @@
-"""What has been spent: the energy books that policies plan against."""
+"""What has been spent: the books of a run, which policies plan against."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 import numpy as np
@@ -38,6 +38,83 @@ class GivenAllowance:
 
     def allowance_j(self, horizon: Horizon) -> FloatArray:
         return self.allowance
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The books of a run, before edge round r of global round t. Charging gives a new ledger."""
+
+    budget_j: FloatArray
+    """Per device, for the whole run; inf = no limit."""
+    spent_j: FloatArray
+    elapsed_s: FloatArray
+    """Per edge: seconds since this global round began."""
+    time_s: float
+    """Seconds of all finished global rounds."""
+    global_rounds: int
+    edge_rounds: int
+    t: int = 0
+    r: int = 0
+    forced_horizon: Horizon | None = None
+    """Where the scenario overrules the policies' own horizon."""
+
+    @staticmethod
+    def open(
+        budget_j: FloatArray,
+        num_edges: int,
+        global_rounds: int,
+        edge_rounds: int,
+        forced_horizon: Horizon | None = None,
+    ) -> Ledger:
+        """Empty books before the first round."""
+        return Ledger(
+            budget_j=budget_j,
+            spent_j=np.zeros_like(budget_j),
+            elapsed_s=np.zeros(num_edges),
+            time_s=0.0,
+            global_rounds=global_rounds,
+            edge_rounds=edge_rounds,
+            forced_horizon=forced_horizon,
+        )
+
+    @property
+    def left_j(self) -> FloatArray:
+        """Per device: what is left of its budget; negative after overspending."""
+        return self.budget_j - self.spent_j
+
+    @property
+    def overspent_j(self) -> FloatArray:
+        """Per device: what it has spent beyond its budget."""
+        return overspend_j(self.spent_j, self.budget_j)
+
+    def allowance_j(self, horizon: Horizon) -> FloatArray:
+        """An equal part of what is left for each edge round left.
+
+        The paper counts (T - t) R + R - r of them, a global round more than there are, so energy
+        stays unspent; the exact count is (T - t) R - r.
+        """
+        horizon = self.forced_horizon or horizon
+        left = (self.global_rounds - self.t) * self.edge_rounds - self.r
+        if horizon == "paper":
+            left += self.edge_rounds
+        return self.left_j / left
+
+    def charge(
+        self, energy_j: FloatArray, edge_time_s: FloatArray, backhaul_s: FloatArray
+    ) -> Ledger:
+        """The books after an edge round; after the last of a global round all wait for all."""
+        spent_j = self.spent_j + energy_j
+        elapsed_s = self.elapsed_s + edge_time_s + backhaul_s
+        if self.r + 1 < self.edge_rounds:
+            return replace(self, spent_j=spent_j, elapsed_s=elapsed_s, r=self.r + 1)
+        return replace(
+            self,
+            spent_j=spent_j,
+            elapsed_s=np.zeros_like(elapsed_s),
+            time_s=self.time_s + float(elapsed_s.max()),
+            t=self.t + 1,
+            r=0,
+        )
 
 
 def overspend_j(energy_j: FloatArray, allowance_j: FloatArray) -> FloatArray:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrt.graph import is_connected
+from fedrt.world.observation import Observation
+
 Status = Literal["optimal", "feasible", "best-effort"]
+
+# What a plan may miss a bound by, relative: rounding in whatever computed it.
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -24,3 +30,39 @@ class Plan:
     gossip_steps: int
     topology: NDArray[np.bool_] | None = None
     """C x C adjacency of the links to use; None before the last edge round."""
+
+
+def plan_problems(plan: Plan, seen: Observation) -> list[str]:
+    """What makes a plan impossible to carry out, a line each; budgets are not looked at."""
+    lines = []
+    for name in ("bandwidth_hz", "cpu_hz", "local_steps"):
+        shape = np.shape(getattr(plan, name))
+        if shape != (seen.num_devices,):
+            lines.append(f"{name} has the shape {shape}: must be ({seen.num_devices},)")
+    if lines:
+        return lines
+    if plan.status not in get_args(Status):
+        lines.append(f"status = {plan.status!r}: must be one of {', '.join(get_args(Status))}")
+    if not (np.isfinite(plan.bandwidth_hz) & (plan.bandwidth_hz > 0)).all():
+        lines.append("bandwidth_hz: must be finite and > 0")
+    elif (seen.sum_by_edge(plan.bandwidth_hz) > seen.edge_bandwidth_hz * (1 + ROUNDING)).any():
+        lines.append("bandwidth_hz: must add up to no more than its edge's bandwidth")
+    low, high = seen.cpu_min_hz * (1 - ROUNDING), seen.cpu_max_hz * (1 + ROUNDING)
+    if not ((plan.cpu_hz >= low) & (plan.cpu_hz <= high)).all():
+        lines.append("cpu_hz: must lie from cpu_min_hz to cpu_max_hz")
+    if not (plan.local_steps >= 1).all():
+        lines.append("local_steps: must be >= 1")
+    if plan.gossip_steps < 1:
+        lines.append("gossip_steps: must be >= 1")
+    return lines + _topology_problems(plan.topology, seen)
+
+
+def _topology_problems(topology: NDArray[np.bool_] | None, seen: Observation) -> list[str]:
+    if seen.backhaul is None:
+        return [] if topology is None else ["topology: must be None before the last edge round"]
+    shape = seen.backhaul.bps.shape
+    if topology is None or np.shape(topology) != shape or topology.dtype != np.bool_:
+        return [f"topology: must be a boolean array of the shape {shape} in the last edge round"]
+    if not np.array_equal(topology, topology.T) or (topology & ~seen.backhaul.base_graph).any():
+        return ["topology: must be symmetric and inside the base graph"]
+    return [] if is_connected(topology) else ["topology: must connect all edge servers"]

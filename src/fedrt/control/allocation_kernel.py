@@ -16,26 +16,30 @@ ROUNDING = 1e-15
 
 
 @njit(cache=True)
-def crossing_hz(
-    start_hz: float, q: float, a: float, pw: float, low_hz: float
+def crossing_drop_hz(
+    drop: float, top_hz: float, a: float, pw: float, over_j: float, slope: float, most: float
 ) -> float:  # pragma: no cover - compiled
-    """The positive root of a f^3 + q f - pw, by Newton from a point right of it.
+    """How far below `top_hz` the crossing lies: x with f (over - a x (top + f)) = p W x / top.
 
-    The cubic is convex for f > 0 and has one positive root, so the steps only go left; the
-    search ends when they stop doing so, or at `low_hz`.
+    f = top - x. Up to sign this is the cubic a f^3 + (p tau - E) f - p W, written so that nothing
+    cancels however near the top its root is. It is convex for f > 0 with one positive root, so
+    Newton's steps from a point right of it (x too small) only go left; the search ends when they
+    stop doing so, or at `most`. `over_j` is what sending until tau would cost beyond the
+    allowance at `top_hz`, `slope` is p tau - E.
     """
-    f = start_hz
+    x = drop
     for _ in range(MOST_FREQUENCY_STEPS):
-        slope = 3.0 * a * f * f + q
-        if slope <= 0.0:
+        f = top_hz - x
+        rise = 3.0 * a * f * f + slope
+        if rise <= 0.0:
             break
-        step = (a * f * f * f + q * f - pw) / slope
-        if step <= ROUNDING * f:
+        step = (f * (over_j - a * x * (top_hz + f)) - pw * x / top_hz) / rise
+        if step <= ROUNDING * x:
             break
-        f -= step
-        if f <= low_hz:
-            return low_hz
-    return f
+        x += step
+        if x >= most:
+            return most
+    return x
 
 
 @njit(cache=True)
@@ -55,47 +59,56 @@ def solve_clusters(
     """Fill `bandwidth_hz` and `cpu_hz` for feasible clusters; the most time steps one took.
 
     `spare_j` is E - a f_min^2, what is left for the upload at the lowest frequency; inf means
-    no limit.
+    no limit. Uploads can be shorter than the last digit of tau, so neither tau nor a frequency is
+    ever subtracted from its like: tau is kept as `base` + `extra`, base being the longest
+    computing time at the top frequencies, and each frequency as its drop below its top.
     """
     most_steps = 0
+    drop_hz = np.zeros(len(k))
+    early_s = np.empty(len(k))  # base less the computing time at the top frequency
+    left_j = np.empty(len(k))  # what the allowance leaves for the upload at the top frequency
     for c in range(len(first) - 1):
         lo, hi = first[c], first[c + 1]
         if lo == hi:
             continue
         b = edge_bandwidth_hz[c]
-        # tau >= W/f + k/b_c with the highest frequency the budget allows: a lower bound.
-        tau = 0.0
+        base = 0.0
         for n in range(lo, hi):
             f = f_max[n]
-            if spare_j[n] < a[n] * (f_max[n] - f_min[n]) * (f_max[n] + f_min[n]):
+            left_j[n] = spare_j[n] - a[n] * (f_max[n] - f_min[n]) * (f_max[n] + f_min[n])
+            if left_j[n] < 0.0:
                 f = min(f, np.sqrt(f_min[n] * f_min[n] + spare_j[n] / a[n]))
+                left_j[n] = 0.0
             cpu_hz[n] = f
-            tau = max(tau, w[n] / f + k[n] / b)
+            base = max(base, w[n] / f)
+        # tau >= W/f + k/b_c with the highest frequency the budget allows: a lower bound.
+        extra = 0.0
+        for n in range(lo, hi):
+            early_s[n] = base - w[n] / cpu_hz[n]
+            extra = max(extra, k[n] / b - early_s[n])
         steps = 0
         while True:
             need, fall = 0.0, 0.0
             for n in range(lo, hi):
-                f = cpu_hz[n]
-                t = tau - w[n] / f
+                t = early_s[n] + extra
                 gain = 1.0
-                if p[n] > 0.0 and spare_j[n] < np.inf:
-                    pt = p[n] * tau
-                    cap = (spare_j[n] - a[n] * (f - f_min[n]) * (f + f_min[n])) / p[n]
-                    if t > cap:
-                        budget = spare_j[n] + a[n] * f_min[n] * f_min[n]
-                        f = crossing_hz(f, pt - budget, a[n], p[n] * w[n], f_min[n])
-                        cpu_hz[n] = f
-                        cap = (spare_j[n] - a[n] * (f - f_min[n]) * (f + f_min[n])) / p[n]
-                        t = tau - w[n] / f
-                        if f <= f_min[n] and t >= cap:
-                            t, gain = cap, 0.0
-                        else:
-                            # Both expressions give t; take the one that loses fewer digits.
-                            if pt > budget:
-                                t = cap
-                            curve = 2.0 * a[n] * f * f * f
-                            gain = curve / (curve + p[n] * w[n])
-                t = max(t, 1e-16 * tau)
+                if p[n] > 0.0 and p[n] * t > left_j[n]:
+                    top, pw = cpu_hz[n], p[n] * w[n]
+                    most = top - f_min[n]
+                    if left_j[n] == 0.0:
+                        most = spare_j[n] / a[n] / (top + f_min[n])  # the same, less rounding
+                    over = p[n] * t - left_j[n]
+                    slope = over + pw / top - a[n] * top * top
+                    x = crossing_drop_hz(drop_hz[n], top, a[n], pw, over, slope, most)
+                    drop_hz[n] = x
+                    f = top - x
+                    affordable = (left_j[n] + a[n] * x * (top + f)) / p[n]
+                    if x >= most and t - w[n] * x / (top * f) >= spare_j[n] / p[n]:
+                        affordable, gain = spare_j[n] / p[n], 0.0
+                    else:
+                        curve = 2.0 * a[n] * f * f * f
+                        gain = curve / (curve + pw)
+                    t = affordable
                 bandwidth_hz[n] = k[n] / t
                 need += bandwidth_hz[n]
                 fall += bandwidth_hz[n] * gain / t
@@ -104,11 +117,12 @@ def solve_clusters(
                 break
             # Newton on 1/need(tau) = 1/b_c.
             step = need * (need - b) / (b * fall)
-            if step <= ROUNDING * tau:
+            if step <= ROUNDING * extra:
                 break
-            tau += step
+            extra += step
         share = b / need
         for n in range(lo, hi):
             bandwidth_hz[n] *= share
+            cpu_hz[n] = max(cpu_hz[n] - drop_hz[n], f_min[n])
         most_steps = max(most_steps, steps)
     return most_steps

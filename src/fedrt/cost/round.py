@@ -62,3 +62,13 @@ def global_round_time_s(elapsed_s: FloatArray, cost: RoundCost) -> float:
     backhaul is 0 and this is the time until the slowest cluster is through.
     """
     return float(np.max(elapsed_s + cost.edge_time_s + cost.backhaul_s))
+
+
+def slowest_devices(
+    seen: Observation, cost: RoundCost
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The edges that have devices, and of each the first of its slowest ones."""
+    device_s = cost.compute_s + cost.upload_s
+    last = np.flatnonzero(device_s == cost.edge_time_s[seen.edge_of_device])
+    edges, first = np.unique(seen.edge_of_device[last], return_index=True)
+    return edges, last[first]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import get_args
 
 from fedrt.checks import hint, problem
 from fedrt.errors import InputError
+from fedrt.ledger import Horizon
+from fedrt.plugins import load_plugin
 from fedrt.policies.base import Policy
 from fedrt.policies.ce_fedavg import CEFedAvg
 from fedrt.policies.fedrt import FedRT
@@ -22,9 +25,23 @@ __all__ = ["POLICIES", "Policy", "make_policy"]
 
 
 def make_policy(name: str) -> Policy:
-    """The policy of that name."""
-    if name not in POLICIES:
-        known = list(POLICIES)
-        rule = "one of " + ", ".join(known) + hint(name, known)
-        raise InputError(problem("policy", name, rule))
-    return POLICIES[name]()
+    """The policy of that name, or a user's own by import path, `package.module:Name`."""
+    if name in POLICIES:
+        return POLICIES[name]()
+    if ":" in name:
+        return _own_policy(name)
+    known = list(POLICIES)
+    rule = f"one of {', '.join(known)}, or an import path, package:Name{hint(name, known)}"
+    raise InputError(problem("policy", name, rule))
+
+
+def _own_policy(path: str) -> Policy:
+    made = load_plugin(path, "policy")()
+    lacks = [part for part in ("name", "energy_horizon", "plan") if not hasattr(made, part)]
+    if lacks:
+        raise InputError(f"policy = {path!r}: has no {', '.join(lacks)}; see docs/extending.md")
+    if made.energy_horizon not in get_args(Horizon):
+        rule = "one of " + ", ".join(get_args(Horizon))
+        raise InputError(problem(f"{path}.energy_horizon", made.energy_horizon, rule))
+    policy: Policy = made
+    return policy

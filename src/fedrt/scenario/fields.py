@@ -38,6 +38,8 @@ def table_of(value: Any) -> Any:
     """Settings as plain tables again, leaving out what is None; `read_table` reads them back."""
     if isinstance(value, PerDevice):
         return value.as_given()
+    if hasattr(value, "options"):
+        return {"kind": value.kind} | dict(value.options)
     if is_dataclass(value) and not isinstance(value, type):
         kind = {"kind": value.kind} if hasattr(value, "kind") else {}
         items = {f.name: table_of(getattr(value, f.name)) for f in fields(value)}
@@ -59,9 +61,14 @@ class Section:
 
 @dataclass(frozen=True)
 class Kinds:
-    """A table whose `kind` says which dataclass it becomes; each class names its kind."""
+    """A table whose `kind` says which dataclass it becomes; each class names its kind.
+
+    Where `custom` is given, a kind with a colon is an import path, and it gets the other fields
+    as options.
+    """
 
     classes: tuple[type, ...]
+    custom: type | None = None
 
     def read(self, value: object, path: str, problems: list[str]) -> Any:
         if not isinstance(value, Mapping):
@@ -69,12 +76,15 @@ class Kinds:
             return None
         known: dict[str, type] = {cls.kind: cls for cls in self.classes}  # type: ignore[attr-defined]
         kind = value.get("kind")
+        rest = {name: item for name, item in value.items() if name != "kind"}
+        if self.custom is not None and isinstance(kind, str) and ":" in kind:
+            return self.custom(kind, rest)
         if not isinstance(kind, str) or kind not in known:
             rule = "one of " + ", ".join(known)
+            rule += " or an import path, package:Name" if self.custom is not None else ""
             line = problem(f"{path}.kind", kind, rule) if "kind" in value else None
             problems.append(line or f"{path}.kind: missing; must be {rule}")
             return None
-        rest = {name: item for name, item in value.items() if name != "kind"}
         return read_table(known[kind], rest, path, problems)
 
 

@@ -53,6 +53,8 @@ def _load_layers(source: str) -> dict[str, Any]:
     """A preset or file as one table, with what it extends beneath it."""
     is_preset = source in preset_names()
     table = _read_toml(PRESETS / f"{source}.toml" if is_preset else Path(source), source)
+    if not is_preset:
+        _locate_traces(table, Path(source).resolve().parent)
     table.setdefault("name", source if is_preset else Path(source).stem)
     table.setdefault("description", "")
     parent = table.pop("extends", None)
@@ -62,6 +64,13 @@ def _load_layers(source: str) -> dict[str, Any]:
         line = unknown_name("the preset", str(parent), preset_names())
         raise InputError(f"scenario.extends = {shown(parent)}: {line}")
     return _overlay(_load_layers(parent), table)
+
+
+def _locate_traces(table: dict[str, Any], folder: Path) -> None:
+    """Trace files are named as seen from the scenario file."""
+    for section in table.values():
+        if isinstance(section, dict) and isinstance(section.get("file"), str):
+            section["file"] = str(folder / section["file"])
 
 
 def _read_toml(path: Path, source: str) -> dict[str, Any]:

@@ -6,8 +6,9 @@ type it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from fedrt import quantities as q
 from fedrt.checks import Flag, Listed, OneOf, Real, Text, Whole
@@ -57,11 +58,69 @@ class UniformSnr:
 
 
 @dataclass(frozen=True)
+class GaussMarkovSnr:
+    """SNR that moves slowly: a stationary first-order Gauss-Markov process in dB per device."""
+
+    kind: ClassVar[str] = "gauss-markov"
+    mean_db: float = setting(q.SNR_DB)
+    std_db: float = setting(Real(least=0, most=50))
+    correlation: float = setting(Real(least=0, most=1))
+    """From one edge round to the next: 0 is independent, 1 never changes."""
+
+
+@dataclass(frozen=True)
+class PathLossSnr:
+    """SNR from where a device is: log-distance path loss, shadowing and fading.
+
+    Positions are metres east and north of the device's own server; without them each device is
+    placed uniformly in a disc of `radius_m`.
+    """
+
+    kind: ClassVar[str] = "path-loss"
+    snr_at_1m_db: float = setting(Real(least=-100, most=300))
+    exponent: float = setting(Real(least=0, most=10), 3.0)
+    radius_m: float = setting(Real(least=1, most=1e6), 200.0)
+    shadowing_db: float = setting(Real(least=0, most=50), 6.0)
+    """Deviation of what walls and hills take from a device's signal, drawn once for each."""
+    fading_db: float = setting(Real(least=0, most=50), 0.0)
+    """Deviation of what changes anew every edge round."""
+    positions_m: tuple[tuple[float, float], ...] | None = setting(
+        Listed(Listed(Real(least=-1e6, most=1e6), 2, 2)), None
+    )
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Values from a CSV or Parquet file (docs/scenarios.md has the columns)."""
+
+    kind: ClassVar[str] = "trace"
+    file: str = setting(Text())
+    repeat: bool = setting(Flag(), False)
+    """Start again from the first round when the trace ends."""
+
+
+@dataclass(frozen=True)
+class ScaledTrace(Trace):
+    """A trace whose values are multiplied by `scale`."""
+
+    scale: float = setting(q.SCALE, 1.0)
+
+
+@dataclass(frozen=True)
+class Custom:
+    """A user's own process: its import path, and the options it is made with."""
+
+    kind: str
+    options: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class ConstantBandwidth:
     """Every edge server has the same bandwidth, always."""
 
     kind: ClassVar[str] = "constant"
     hz: float = setting(q.BANDWIDTH_HZ)
+    scale: float = setting(q.SCALE, 1.0)
 
 
 @dataclass(frozen=True)
@@ -71,6 +130,7 @@ class UniformBandwidth:
     kind: ClassVar[str] = "uniform"
     low_hz: float = setting(q.BANDWIDTH_HZ)
     high_hz: float = setting(q.BANDWIDTH_HZ)
+    scale: float = setting(q.SCALE, 1.0)
 
 
 @dataclass(frozen=True)
@@ -79,6 +139,7 @@ class ConstantBackhaul:
 
     kind: ClassVar[str] = "constant"
     bps: float = setting(q.BACKHAUL_BPS)
+    scale: float = setting(q.SCALE, 1.0)
 
 
 @dataclass(frozen=True)
@@ -88,6 +149,7 @@ class UniformBackhaul:
     kind: ClassVar[str] = "uniform"
     low_bps: float = setting(q.BACKHAUL_BPS)
     high_bps: float = setting(q.BACKHAUL_BPS)
+    scale: float = setting(q.SCALE, 1.0)
 
 
 @dataclass(frozen=True)
@@ -158,6 +220,13 @@ class WriterPartition:
     kind: ClassVar[str] = "writer"
 
 
+Channel = UniformSnr | GaussMarkovSnr | PathLossSnr | Trace | Custom
+Bandwidth = ConstantBandwidth | UniformBandwidth | ScaledTrace | Custom
+BackhaulSpeed = ConstantBackhaul | UniformBackhaul | ScaledTrace | Custom
+BaseGraph = CompleteGraph | RingGraph | StarGraph | ErdosRenyiGraph | LinkListGraph
+Partition = IidPartition | DirichletPartition | PathologicalPartition | WriterPartition
+
+
 @dataclass(frozen=True)
 class Learning:
     """The learning task. `model_bits` is what a device uploads: 32 bit a parameter."""
@@ -170,11 +239,9 @@ class Learning:
     momentum: float = setting(Real(least=0, most=0.9999), 0.9)
     augment: bool = setting(Flag(), False)
     evaluate_every: int = setting(Whole(1, 1_000_000), 5)
-    partition: IidPartition | DirichletPartition | PathologicalPartition | WriterPartition = (
-        setting(
-            Kinds((IidPartition, DirichletPartition, PathologicalPartition, WriterPartition)),
-            IidPartition(),
-        )
+    partition: Partition = setting(
+        Kinds((IidPartition, DirichletPartition, PathologicalPartition, WriterPartition)),
+        IidPartition(),
     )
 
 
@@ -198,15 +265,17 @@ class Scenario:
     description: str = setting(Text(2000))
     fleet: Fleet = setting(Section(Fleet))
     rounds: Rounds = setting(Section(Rounds))
-    channel: UniformSnr = setting(Kinds((UniformSnr,)))
-    bandwidth: ConstantBandwidth | UniformBandwidth = setting(
-        Kinds((ConstantBandwidth, UniformBandwidth))
+    channel: Channel = setting(
+        Kinds((UniformSnr, GaussMarkovSnr, PathLossSnr, Trace), custom=Custom)
     )
-    backhaul: ConstantBackhaul | UniformBackhaul = setting(
-        Kinds((ConstantBackhaul, UniformBackhaul))
+    bandwidth: Bandwidth = setting(
+        Kinds((ConstantBandwidth, UniformBandwidth, ScaledTrace), custom=Custom)
+    )
+    backhaul: BackhaulSpeed = setting(
+        Kinds((ConstantBackhaul, UniformBackhaul, ScaledTrace), custom=Custom)
     )
     learning: Learning = setting(Section(Learning))
-    base_graph: CompleteGraph | RingGraph | StarGraph | ErdosRenyiGraph | LinkListGraph = setting(
+    base_graph: BaseGraph = setting(
         Kinds((CompleteGraph, RingGraph, StarGraph, ErdosRenyiGraph, LinkListGraph)),
         CompleteGraph(),
     )

@@ -10,7 +10,7 @@ import numpy as np
 from fedrt.checks import problem
 from fedrt.graph import is_connected
 from fedrt.scenario.fields import PerDevice
-from fedrt.scenario.model import Fleet, LinkListGraph, Scenario
+from fedrt.scenario.model import Custom, Fleet, LinkListGraph, PathLossSnr, Scenario
 
 
 def broken_rules(scenario: Scenario) -> list[str]:
@@ -18,6 +18,11 @@ def broken_rules(scenario: Scenario) -> list[str]:
     lines = _fleet_problems(scenario.fleet)
     for name in ("channel", "bandwidth", "backhaul"):
         lines += _range_problems(f"scenario.{name}", getattr(scenario, name))
+    if isinstance(scenario.channel, PathLossSnr) and scenario.channel.positions_m is not None:
+        given, devices = len(scenario.channel.positions_m), scenario.fleet.num_devices
+        if given != devices:
+            rule = f"one pair per device ({devices})"
+            lines.append(f"scenario.channel.positions_m has {given} values: must be {rule}")
     if isinstance(scenario.base_graph, LinkListGraph):
         lines += _link_problems(scenario.base_graph.links, scenario.fleet.num_edges)
     return lines
@@ -58,7 +63,9 @@ def _fleet_problems(fleet: Fleet) -> list[str]:
 
 def _range_problems(path: str, process: Any) -> list[str]:
     """A line where `low_x` lies above `high_x`."""
-    lines = []
+    lines: list[str] = []
+    if isinstance(process, Custom):
+        return lines
     for f in fields(process):
         if f.name.startswith("low_"):
             high = "high_" + f.name.removeprefix("low_")

@@ -1,0 +1,67 @@
+"""`fedrt estimate`: how long training takes and what it costs, without training."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+from pathlib import Path
+
+from fedrt.cli.parser import (
+    Commands,
+    Parser,
+    add_command,
+    add_comparison,
+    read_policies,
+    read_seeds,
+)
+
+
+def add(commands: Commands[Parser]) -> None:
+    """Put the command on the command line."""
+    parser = add_command(
+        commands, "estimate", run, "how long training takes and what it costs, without training"
+    )
+    parser.add_argument(
+        "scenario",
+        nargs="?",
+        default="quickstart",
+        help="a shipped scenario or a TOML file; default: quickstart",
+    )
+    add_comparison(parser)
+    parser.add_argument(
+        "--device-rows",
+        action=argparse.BooleanOptionalAction,
+        help="keep a row per device and edge round; default: up to 1,000 devices",
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    """Estimate every policy on every seed; print a table or JSON; save the runs."""
+    from fedrt.files import free_name
+    from fedrt.report.progress import round_progress
+    from fedrt.report.tables import print_comparison
+    from fedrt.runs.estimate import comparison, estimate
+    from fedrt.scenario import load_scenario
+
+    scenario = load_scenario(args.scenario, args.settings)
+    policies, seeds = read_policies(args.policies), read_seeds(args.seeds)
+    stem = "estimate-" + scenario.name.replace("/", "-")
+    out = Path(args.out) if args.out else free_name(Path("runs"), stem)
+    runs = len(policies) * len(seeds)
+    with round_progress(runs * scenario.rounds.global_rounds, quiet=args.json) as progress:
+        results = estimate(
+            scenario,
+            policies,
+            seeds,
+            out,
+            command=shlex.join(["fedrt", *sys.argv[1:]]),
+            device_rows=args.device_rows,
+            progress=progress,
+        )
+    if args.json:
+        print(json.dumps(comparison(scenario.name, results), allow_nan=False))
+        return
+    print_comparison(scenario, results)
+    print(f"saved in {out}")

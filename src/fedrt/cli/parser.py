@@ -1,0 +1,84 @@
+"""What the commands share: the parser, common options, and how their values are read."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import NoReturn
+
+from fedrt.checks import shown
+from fedrt.errors import InputError
+
+Run = Callable[[argparse.Namespace], None]
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse, with its complaints on one line and through the same door as all others."""
+
+    def error(self, message: str) -> NoReturn:
+        raise InputError(f"{self.prog}: {message}; try {self.prog} --help")
+
+
+Commands = argparse._SubParsersAction  # argparse gives this class no public name
+
+
+def add_command(commands: Commands[Parser], name: str, run: Run, help_text: str) -> Parser:
+    """A subcommand that runs a function."""
+    parser = commands.add_parser(name, help=help_text, description=help_text)
+    parser.set_defaults(run=run)
+    return parser
+
+
+def add_settings(parser: Parser) -> None:
+    """The option that changes any setting of a scenario."""
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        dest="settings",
+        metavar="KEY=VALUE",
+        help="change a setting, e.g. fleet.num_devices=100; may be repeated",
+    )
+
+
+def add_comparison(parser: Parser, policies: str = "all") -> None:
+    """The options of every command that compares policies."""
+    parser.add_argument(
+        "--policies",
+        default=policies,
+        metavar="A,B,...",
+        help=f"names or import paths, comma-separated; default: {policies}",
+    )
+    parser.add_argument("--seeds", default="0", metavar="0,1,...", help="default: 0")
+    parser.add_argument("--out", metavar="DIR", help="where to save; must not exist yet")
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object and nothing else"
+    )
+    add_settings(parser)
+
+
+def read_policies(text: str) -> list[str]:
+    """The policies of a comma-separated list; `all` are the shipped ones."""
+    from fedrt.policies import POLICIES
+
+    return list(POLICIES) if text == "all" else _unique(text, "--policies")
+
+
+def read_seeds(text: str) -> list[int]:
+    """The seeds of a comma-separated list."""
+    seeds = []
+    for word in _unique(text, "--seeds"):
+        if not (word.isascii() and word.isdigit() and len(word) <= 18):
+            raise InputError(f"--seeds {shown(word)}: must be a whole number >= 0")
+        seeds.append(int(word))
+    return seeds
+
+
+def _unique(text: str, option: str) -> list[str]:
+    words = [word.strip() for word in text.split(",")]
+    if not all(words):
+        raise InputError(f"{option} {shown(text)}: must be a comma-separated list without gaps")
+    twice = [word for word in words if words.count(word) > 1]
+    if twice:
+        raise InputError(f"{option} {shown(text)}: must name {twice[0]} only once")
+    return words

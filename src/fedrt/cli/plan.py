@@ -1,0 +1,41 @@
+"""`fedrt plan`: one decision, JSON in, JSON out."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from fedrt.cli.parser import Commands, Parser, add_command
+from fedrt.errors import InputError, reason
+
+
+def add(commands: Commands[Parser]) -> None:
+    """Put the command on the command line."""
+    parser = add_command(commands, "plan", run, "the best plan for one round, JSON in, JSON out")
+    parser.add_argument("state", metavar="STATE.json", help="the round's state; - reads stdin")
+    parser.add_argument(
+        "--policy", default="fedrt", metavar="NAME", help="name or import path; default: fedrt"
+    )
+    parser.add_argument(
+        "--strict", action="store_true", help="exit with 3 if no plan keeps every limit"
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    """Print the plan for one round."""
+    from fedrt.decision import load_state, parse_state, plan_round
+    from fedrt.policies import make_policy
+
+    policy = make_policy(args.policy)
+    if args.state == "-":
+        try:
+            state = parse_state(sys.stdin.buffer.read().decode("utf-8"), "stdin")
+        except UnicodeDecodeError as error:
+            raise InputError(f"stdin: cannot be read: {reason(error)}") from None
+    else:
+        state = load_state(args.state)
+    backhaul = state.seen.backhaul
+    if backhaul is not None and backhaul.contraction_limit is not None:
+        print("note: no policy uses state.contraction_limit yet", file=sys.stderr)
+    print(json.dumps(plan_round(state, policy, strict=args.strict), allow_nan=False))

@@ -1,0 +1,46 @@
+"""`fedrt scenario list | show | check`."""
+
+from __future__ import annotations
+
+import argparse
+
+from fedrt.cli.parser import Commands, Parser, add_command, add_settings
+
+
+def add(commands: Commands[Parser]) -> None:
+    """Put the command on the command line."""
+    text = "list, show and check scenarios"
+    scenario = commands.add_parser("scenario", help=text, description=text)
+    actions = scenario.add_subparsers(metavar="ACTION", required=True)
+    add_command(actions, "list", run_list, "the shipped scenarios")
+    show = add_command(actions, "show", run_show, "a scenario as TOML, defaults included")
+    check = add_command(actions, "check", run_check, "whether a file is a valid scenario")
+    show.add_argument("scenario", metavar="NAME", help="a shipped scenario or a TOML file")
+    check.add_argument("scenario", metavar="FILE", help="a TOML file or a shipped scenario")
+    for command in (show, check):
+        add_settings(command)
+
+
+def run_list(args: argparse.Namespace) -> None:
+    """Print the shipped scenarios, a line each."""
+    from fedrt.scenario import load_scenario, preset_names
+
+    names = preset_names()
+    width = max(map(len, names))
+    for name in names:
+        print(f"{name:{width}}  {load_scenario(name).description}")
+
+
+def run_show(args: argparse.Namespace) -> None:
+    """Print a scenario as TOML."""
+    from fedrt.scenario import load_scenario, scenario_text
+
+    print(scenario_text(load_scenario(args.scenario, args.settings)), end="")
+
+
+def run_check(args: argparse.Namespace) -> None:
+    """Say that a scenario is valid, or what is wrong with it."""
+    from fedrt.scenario import load_scenario
+
+    fleet = load_scenario(args.scenario, args.settings).fleet
+    print(f"{args.scenario}: valid, {fleet.num_devices} devices on {fleet.num_edges} edge servers")

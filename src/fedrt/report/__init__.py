@@ -1,0 +1,1 @@
+"""Tables, figures and progress for people, from results; never plans or trains."""

@@ -1,0 +1,92 @@
+"""The devices of a scenario as arrays, with what is drawn once for each of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrt.scenario.fields import PerDevice
+from fedrt.scenario.model import Scenario
+from fedrt.seeding import stream, uniforms
+
+FloatArray = NDArray[np.float64]
+KeyArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class FleetArrays:
+    """One entry per device, ordered by cluster. Keys say who is who in everything drawn."""
+
+    device_key: KeyArray
+    edge_key: KeyArray
+    edge_of_device: NDArray[np.int64]
+    cycles_per_sample: FloatArray
+    capacitance: FloatArray
+    tx_power_w: FloatArray
+    cpu_min_hz: FloatArray
+    cpu_max_hz: FloatArray
+    energy_budget_j: FloatArray
+    """For the whole run; inf = no limit."""
+
+    @property
+    def num_devices(self) -> int:
+        return len(self.device_key)
+
+    @property
+    def num_edges(self) -> int:
+        return len(self.edge_key)
+
+
+def draw_fleet(scenario: Scenario, seed: int) -> FleetArrays:
+    """The fleet of a scenario under a seed."""
+    fleet, rounds = scenario.fleet, scenario.rounds
+    keys = np.arange(fleet.num_devices)
+
+    def values(name: str) -> FloatArray:
+        return _draw(getattr(fleet, name), name, keys, seed)
+
+    if fleet.energy_budget_j is not None:
+        budget_j = values("energy_budget_j")
+    elif fleet.energy_j_per_edge_round is not None:
+        edge_rounds = rounds.global_rounds * rounds.edge_rounds
+        budget_j = values("energy_j_per_edge_round") * edge_rounds
+    else:
+        budget_j = np.full(fleet.num_devices, np.inf)
+    return FleetArrays(
+        device_key=keys,
+        edge_key=np.arange(fleet.num_edges),
+        edge_of_device=np.repeat(np.arange(fleet.num_edges), cluster_sizes(scenario)),
+        cycles_per_sample=values("cycles_per_sample"),
+        capacitance=values("capacitance"),
+        tx_power_w=values("tx_power_w"),
+        cpu_min_hz=values("cpu_min_hz"),
+        cpu_max_hz=values("cpu_max_hz"),
+        energy_budget_j=budget_j,
+    )
+
+
+def cluster_sizes(scenario: Scenario) -> NDArray[np.int64]:
+    """Devices per edge server; they add up to num_devices and none is zero."""
+    fleet = scenario.fleet
+    if not isinstance(fleet.cluster_sizes, str):
+        return np.array(fleet.cluster_sizes)
+    weight = np.ones(fleet.num_edges)
+    if fleet.cluster_sizes == "uneven":
+        # A property of the scenario, not of the run: the same whatever the seed.
+        weight = 0.2 + 1.6 * stream(0, "cluster sizes").random(fleet.num_edges)
+    spread = fleet.num_devices - fleet.num_edges
+    exact = spread * weight / weight.sum()
+    sizes = np.floor(exact).astype(np.int64)
+    remainder = np.argsort(-(exact - sizes), kind="stable")[: spread - int(sizes.sum())]
+    sizes[remainder] += 1
+    return sizes + 1
+
+
+def _draw(given: PerDevice, name: str, keys: KeyArray, seed: int) -> FloatArray:
+    if given.values is not None:
+        return np.array(given.values)
+    if given.low == given.high:
+        return np.full(len(keys), given.low)
+    return given.low + (given.high - given.low) * uniforms(keys, seed, name)

@@ -1,0 +1,129 @@
+"""Values over time from a CSV or Parquet file, checked to be whole.
+
+A trace is a table in long form: one row per value, the columns before the value saying which round
+and whom it belongs to, all counted from 0.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrt.checks import Real
+from fedrt.errors import InputError, reason
+
+FloatArray = NDArray[np.float64]
+
+
+def read_trace(file: str, sizes: dict[str, int], value: str, rule: Real) -> FloatArray:
+    """An array indexed by the key columns in order; the first key is as long as the trace is.
+
+    `sizes` gives the columns and how many values each takes; that of the first is ignored. Cells
+    the trace does not give are NaN: `gaps` names them.
+    """
+    columns = _read_columns(file, [*sizes, value])
+    problems: list[str] = []
+    keys = []
+    for position, (name, size) in enumerate(sizes.items()):
+        column = columns[name]
+        most = size - 1 if position else 999_999
+        bad = ~((column >= 0) & (column <= most) & (column == np.floor(column)))
+        _note(problems, file, name, column, bad, f"a whole number from 0 to {most}")
+        keys.append(np.where(bad, 0, column).astype(np.int64))
+    numbers = columns[value]
+    _note(
+        problems, file, value, numbers, ~rule.holds_for(numbers), f"{rule.wording}; check the unit"
+    )
+    if problems:
+        raise InputError(problems)
+    shape = (int(keys[0].max(initial=-1)) + 1, *list(sizes.values())[1:])
+    if not shape[0]:
+        raise InputError(f"{file}: has no rows")
+    flat = np.ravel_multi_index(tuple(keys), shape)
+    first, count = np.unique(flat, return_counts=True)
+    if (count > 1).any():
+        where = _cell(list(sizes), np.unravel_index(int(first[count > 1][0]), shape))
+        raise InputError(f"{file}: {where} is given {int(count.max())} times: must be given once")
+    table = np.full(shape, np.nan)
+    table.flat[flat] = numbers
+    return table
+
+
+def gaps(file: str, table: FloatArray, names: list[str], needed: NDArray[np.bool_]) -> list[str]:
+    """A line if the trace lacks cells that are needed, naming the first."""
+    missing = np.isnan(table) & needed
+    if not missing.any():
+        return []
+    where = _cell(names, np.unravel_index(int(np.argmax(missing)), table.shape))
+    more = int(missing.sum()) - 1
+    return [f"{file}: has no value for {where}" + (f", nor for {more} more" if more else "")]
+
+
+def too_short(file: str, length: int, global_rounds: int, repeat: bool) -> list[str]:
+    """A line if the trace ends before the run does."""
+    if repeat or length >= global_rounds:
+        return []
+    return [
+        f"{file}: has {length} global rounds, the scenario {global_rounds}: give more rows, lower"
+        " rounds.global_rounds, or set repeat = true"
+    ]
+
+
+def _read_columns(file: str, names: list[str]) -> dict[str, FloatArray]:
+    """The named columns as numbers; any other column is a mistake."""
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    path = Path(file)
+    try:
+        if path.suffix.lower() == ".parquet":
+            table = parquet.read_table(path)
+        elif path.suffix.lower() == ".csv":
+            table = csv.read_csv(path)
+        else:
+            raise InputError(f"{file}: must end in .csv or .parquet")
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise InputError(f"{file}: cannot be read: {reason(error)}") from None
+    if sorted(table.column_names) != sorted(names):
+        raise InputError(
+            f"{file}: has the columns {', '.join(table.column_names)}: must have {', '.join(names)}"
+        )
+    columns = {}
+    for name in names:
+        column = table.column(name)
+        if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+            texts = [str(item) for item in column.to_pylist()]
+            row = next((i for i, text in enumerate(texts) if not _is_number(text)), 0)
+            shown = f"{texts[row]!r} in row {row}" if texts else "no rows"
+            raise InputError(f"{file}: column {name} has {shown}: must be a number")
+        columns[name] = column.to_numpy().astype(np.float64)
+    return columns
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _note(
+    problems: list[str],
+    file: str,
+    name: str,
+    column: FloatArray,
+    bad: NDArray[np.bool_],
+    rule: str,
+) -> None:
+    if bad.any():
+        row = int(np.argmax(bad))
+        more = int(bad.sum()) - 1
+        also = f" (and {more} more rows)" if more else ""
+        problems.append(f"{file}: {name} = {column[row]:g} in row {row}{also}: must be {rule}")
+
+
+def _cell(names: list[str], index: tuple[np.intp, ...]) -> str:
+    return ", ".join(f"{name} {int(i)}" for name, i in zip(names, index, strict=True))

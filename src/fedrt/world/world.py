@@ -1,0 +1,100 @@
+"""The world of one scenario and seed: every value a function of (seed, what, round, whom)."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrt import quantities as q
+from fedrt.checks import Real
+from fedrt.errors import InputError
+from fedrt.scenario.model import Custom, Scenario
+from fedrt.seeding import pair_uniforms
+from fedrt.units import linear_from_db
+from fedrt.world.fleet import FleetArrays, draw_fleet
+from fedrt.world.graphs import draw_base_graph
+from fedrt.world.observation import Observation
+from fedrt.world.processes import make_backhaul, make_bandwidth, make_channel
+
+FloatArray = NDArray[np.float64]
+
+
+class World:
+    """What happens, whoever plans. Asking never changes it."""
+
+    def __init__(self, scenario: Scenario, seed: int, fleet: FleetArrays | None = None) -> None:
+        self.scenario, self.seed = scenario, seed
+        self.fleet = draw_fleet(scenario, seed) if fleet is None else fleet
+        self.base_graph, self.base_graph_words = draw_base_graph(
+            scenario.base_graph, self.fleet.edge_key, seed
+        )
+        self._channel = make_channel(scenario, self.fleet, seed)
+        self._bandwidth = make_bandwidth(scenario, self.fleet, seed)
+        self._backhaul = make_backhaul(scenario, self.fleet, self.base_graph, seed)
+
+    @cached_property
+    def cycles(self) -> FloatArray:
+        """W_n = S I mu_n."""
+        steps, batch = self.scenario.rounds.local_steps, self.scenario.learning.batch_size
+        return steps * batch * self.fleet.cycles_per_sample
+
+    def observe(self, t: int, r: int) -> Observation:
+        """The fleet and its channels before edge round r of global round t, without backhaul."""
+        fleet, rounds = self.fleet, self.scenario.rounds
+        snr_db = self._channel.snr_db(t, r)
+        bandwidth_hz = self._bandwidth.hz(t, r)
+        if isinstance(self.scenario.channel, Custom):
+            snr_db = _checked(snr_db, (fleet.num_devices,), q.SNR_DB, "channel.snr_db", t)
+        if isinstance(self.scenario.bandwidth, Custom):
+            shape = (fleet.num_edges,)
+            bandwidth_hz = _checked(bandwidth_hz, shape, q.BANDWIDTH_HZ, "bandwidth.hz", t)
+        return Observation(
+            model_bits=self.scenario.learning.model_bits,
+            local_steps=rounds.local_steps,
+            gossip_steps=rounds.gossip_steps,
+            edge_of_device=fleet.edge_of_device,
+            cycles=self.cycles,
+            # Drawn values have tails; no radio works beyond these ends.
+            snr=linear_from_db(np.clip(snr_db, q.SNR_DB.least, q.SNR_DB.most)),
+            tx_power_w=fleet.tx_power_w,
+            capacitance=fleet.capacitance,
+            cpu_min_hz=fleet.cpu_min_hz,
+            cpu_max_hz=fleet.cpu_max_hz,
+            edge_bandwidth_hz=bandwidth_hz,
+        )
+
+    def backhaul_bps(self, t: int) -> FloatArray:
+        """The speed of every link in global round t; 0 where the base graph has none."""
+        bps = self._backhaul.bps(t)
+        if isinstance(self.scenario.backhaul, Custom):
+            size = self.fleet.num_edges
+            bps = np.where(self.base_graph, np.asarray(bps, dtype=np.float64), 0.0)
+            bps = _checked(bps, (size, size), q.LINK_BPS, "backhaul.bps", t)
+            if not np.array_equal(bps, bps.T) or not (bps[self.base_graph] > 0).all():
+                raise InputError(
+                    f"scenario.backhaul.bps in global round {t}: must be symmetric and > 0 on"
+                    " every link of the base graph"
+                )
+        return np.where(self.base_graph, bps, 0.0)
+
+    def stand_in_distance(self, t: int) -> FloatArray:
+        """Distances between edge models where nothing trains: 1 + 0.3 U(0, 1) for each pair."""
+        distance = 1.0 + 0.3 * pair_uniforms(self.fleet.edge_key, self.seed, "distance", t)
+        np.fill_diagonal(distance, 0.0)
+        return distance
+
+
+def _checked(
+    values: FloatArray, shape: tuple[int, ...], rule: Real, name: str, t: int
+) -> FloatArray:
+    """What a user's process returned, or a line that says what is wrong with it."""
+    array = np.asarray(values, dtype=np.float64)
+    where = f"scenario.{name} in global round {t}"
+    if array.shape != shape:
+        raise InputError(f"{where} has the shape {array.shape}: must be {shape}")
+    good = rule.holds_for(array)
+    if not good.all():
+        raise InputError(f"{where} = {array[~good][0]:g}: must be {rule.wording}")
+    return array

@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 .PHONY: help demo test check format bench clean
 
 help:
-	@echo "make demo    plan an example round and print it"
+	@echo "make demo    estimate all policies on a small fleet"
 	@echo "make test    all tests"
 	@echo "make check   format, lint, types, fast tests"
 	@echo "make format  let ruff rewrite the code"
@@ -15,7 +15,7 @@ help:
 	@echo "make clean   remove .venv and caches"
 
 demo: $(VENV)/.ready
-	$(BIN)/python examples/plan_round.py
+	$(BIN)/fedrt estimate quickstart --seeds 0,1,2
 
 test: $(VENV)/.ready-dev
 	$(BIN)/python -m pytest -n 2

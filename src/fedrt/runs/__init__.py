@@ -1,0 +1,1 @@
+"""Whole runs: the loop, its history, and the directory it is saved in."""

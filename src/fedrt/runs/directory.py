@@ -1,0 +1,193 @@
+"""The run directory: what all later work reads and writes (docs/runs.md).
+
+    config.toml       the whole scenario, with its schema version
+    run.json          what ran: policy, seed, command, and the format's version
+    environment.json  versions, machine, commit
+    rounds.parquet  edges.parquet  links.parquet  devices.parquet
+    summary.json      the outcome; there when the run has ended
+
+Every file is put in place whole, `rounds` after the tables it speaks of, so a cut at any instant
+leaves a directory that reads.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import fedrt
+from fedrt.checks import problem
+from fedrt.errors import InputError, reason
+from fedrt.files import whole_folder, write_json, write_text, write_whole
+from fedrt.runs.history import History
+from fedrt.scenario import Scenario, load_scenario, scenario_text
+
+FORMAT_VERSION = 1
+TABLES = ("devices", "links", "edges", "rounds")
+LIBRARIES = ("numpy", "numba", "pyarrow", "torch")
+MOST_OF_THE_TIME = 0.05
+"""The greatest part of a run's wall time that saving its tables on the way may take."""
+
+
+class RunDirectory:
+    """The directory of one policy and seed while it runs."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.next_save_at = 0.0
+
+    @staticmethod
+    def create(
+        path: Path,
+        scenario: Scenario,
+        policy: str,
+        seed: int,
+        command: str,
+        options: Mapping[str, Any] | None = None,
+    ) -> RunDirectory:
+        """A new directory that says what is about to run."""
+        run = {"policy": policy, "seed": seed, "command": command}
+        open_folder(path, scenario, run | ({} if options is None else {"options": dict(options)}))
+        return RunDirectory(path)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep a second process from carrying on the same run; the lock ends with the process."""
+        import fcntl
+
+        with (self.path / ".lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise InputError(f"{self.path}: another process is at this run") from None
+            yield
+
+    def save_sometimes(self, history: History) -> None:
+        """Save the tables unless that was done a short while ago."""
+        began = time.monotonic()
+        if began < self.next_save_at:
+            return
+        self.save(history)
+        took = time.monotonic() - began
+        self.next_save_at = began + max(1.0, took / MOST_OF_THE_TIME)
+
+    def save(self, history: History) -> None:
+        """Save every table with all rows so far."""
+        from pyarrow import parquet
+
+        tables = history.tables()
+        for name in TABLES:
+            if name in tables:
+                write = partial(parquet.write_table, tables[name])
+                write_whole(self.path / f"{name}.parquet", write)
+
+    def finish(self, history: History, summary: dict[str, Any]) -> None:
+        """Save everything; the summary last, as the sign that the run has ended."""
+        self.save(history)
+        write_json(self.path / "summary.json", summary)
+
+
+def open_folder(path: Path, scenario: Scenario, run: Mapping[str, Any]) -> None:
+    """Make a new folder for results that says what is about to run, on what, and where.
+
+    It appears under its name with all of that inside, or not at all.
+    """
+    with whole_folder(path) as folder:
+        write_text(folder / "config.toml", scenario_text(scenario))
+        write_json(folder / "run.json", {"format_version": FORMAT_VERSION, **run})
+        write_json(folder / "environment.json", environment())
+
+
+@dataclass(frozen=True)
+class SavedRun:
+    """What a run directory says about itself."""
+
+    scenario: Scenario
+    policy: str
+    seed: int
+    options: Mapping[str, Any]
+    summary: dict[str, Any] | None
+    """None while the run has not ended."""
+
+
+def read_run(path: Path) -> SavedRun:
+    """A run directory's description; a clear complaint if it is none."""
+    if not (path / "run.json").is_file():
+        raise InputError(f"{path}: is not a run directory: it has no run.json")
+    run = _read_json(path / "run.json")
+    version_found = run.get("format_version") if isinstance(run, dict) else None
+    if version_found != FORMAT_VERSION:
+        line = problem(f"{path / 'run.json'}: format_version", version_found, str(FORMAT_VERSION))
+        raise InputError(line)
+    try:
+        policy, seed, options = str(run["policy"]), int(run["seed"]), run.get("options", {})
+    except (KeyError, TypeError, ValueError):
+        raise InputError(f"{path / 'run.json'}: must name a policy and a seed") from None
+    summary = path / "summary.json"
+    return SavedRun(
+        scenario=load_scenario(path / "config.toml"),
+        policy=policy,
+        seed=seed,
+        options=options,
+        summary=_read_json(summary) if summary.exists() else None,
+    )
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{path}: cannot be read: {reason(error)}") from None
+
+
+def environment() -> dict[str, Any]:
+    """Versions, machine and commit: where a result came from."""
+    libraries = {}
+    for name in LIBRARIES:
+        try:
+            libraries[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return {
+        "fedrt": fedrt.__version__,
+        "commit": commit(),
+        "python": platform.python_version(),
+        "libraries": libraries,
+        "system": platform.platform(),
+        "processor": processor(),
+        "cores": os.cpu_count(),
+    }
+
+
+def processor() -> str:
+    """The processor's name where the system tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or "unknown"
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or "unknown"
+
+
+def commit() -> str | None:
+    """The commit of the source tree this package runs from; None for an installed wheel."""
+    package = Path(fedrt.__file__).resolve().parent
+    root = package.parents[1]
+    if not (root / ".git").exists() or package != root / "src" / "fedrt":
+        return None
+    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()

@@ -1,0 +1,150 @@
+"""Whole runs without training, one policy and seed each, and what they have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedrt.errors import FedrtError
+from fedrt.files import new_folder, write_json, write_text
+from fedrt.policies import Policy, make_policy
+from fedrt.runs.directory import RunDirectory
+from fedrt.runs.history import MOST_DEVICE_ROWS, MOST_LINK_ROWS, History
+from fedrt.runs.loop import run_rounds
+from fedrt.scenario import Scenario, scenario_text
+from fedrt.turns import GlobalRound
+from fedrt.world.world import World
+
+Summary = dict[str, Any]
+Progress = Callable[[GlobalRound], None]
+
+PARTS = ("compute_s", "upload_s", "backhaul_s", "waiting_s")
+
+
+class Tally:
+    """Where the time of a run goes, summed on the way so that no table is needed."""
+
+    def __init__(self) -> None:
+        self.parts = dict.fromkeys(PARTS, 0.0)
+
+    def add(self, history: History) -> None:
+        """Count the edge rows of the round just added, as a mean over edges."""
+        rows = history.last_edge_rows
+        for name in PARTS:
+            self.parts[name] += sum(float(chunk[name].mean()) for chunk in rows)
+
+
+def make_history(world: World, device_rows: bool | None = None) -> History:
+    """An empty history; rows per device and link only where they are not too many."""
+    devices = world.fleet.num_devices <= MOST_DEVICE_ROWS if device_rows is None else device_rows
+    links = int(world.base_graph.sum()) // 2 <= MOST_LINK_ROWS
+    return History(world.scenario.control.mixing, devices=devices, links=links)
+
+
+def estimate_run(
+    world: World,
+    policy: Policy,
+    directory: RunDirectory | None = None,
+    *,
+    device_rows: bool | None = None,
+    progress: Progress | None = None,
+) -> Summary:
+    """One run without training: its summary, and its history in the directory if there is one."""
+    history = make_history(world, device_rows)
+    tally, done = Tally(), None
+    try:
+        for done in run_rounds(world, policy):
+            history.add(done)
+            tally.add(history)
+            if directory is not None:
+                directory.save_sometimes(history)
+            if progress is not None:
+                progress(done)
+    except FedrtError:
+        if directory is not None and done is not None:
+            directory.save(history)
+        raise
+    assert done is not None
+    summary = summarise(world, policy, done, tally)
+    if directory is not None:
+        directory.finish(history, summary)
+    return summary
+
+
+def summarise(world: World, policy: Policy, done: GlobalRound, tally: Tally) -> Summary:
+    """The outcome of a run in a few numbers."""
+    ledger = done.last.after
+    over = ledger.overspent_j
+    return {
+        "scenario": world.scenario.name,
+        "policy": policy.name,
+        "seed": world.seed,
+        "trained": False,
+        "global_rounds": ledger.t,
+        "total_time_s": ledger.time_s,
+        "energy_j_mean": float(ledger.spent_j.mean()),
+        "energy_j_max": float(ledger.spent_j.max()),
+        "over_budget_devices": int((over > 0).sum()),
+        "over_budget_j": float(over.sum()),
+        "time_parts": tally.parts,
+        "base_graph": world.base_graph_words,
+    }
+
+
+def estimate(
+    scenario: Scenario,
+    policies: Sequence[str],
+    seeds: Sequence[int],
+    out: Path | None = None,
+    *,
+    command: str = "",
+    device_rows: bool | None = None,
+    progress: Callable[[str, int], Progress] | None = None,
+) -> dict[str, list[Summary]]:
+    """Every policy on every seed; with `out`, a folder of run directories and the comparison."""
+    made = {name: make_policy(name) for name in policies}
+    worlds = {seed: World(scenario, seed) for seed in seeds}
+    if out is not None:
+        new_folder(out)
+        write_text(out / "config.toml", scenario_text(scenario))
+    results: dict[str, list[Summary]] = {name: [] for name in made}
+    for name, policy in made.items():
+        for seed, world in worlds.items():
+            directory = None
+            if out is not None:
+                folder = out / f"{name.replace(':', '.')}-{seed}"
+                directory = RunDirectory.create(folder, scenario, name, seed, command)
+            step = progress(name, seed) if progress is not None else None
+            results[name].append(
+                estimate_run(world, policy, directory, device_rows=device_rows, progress=step)
+            )
+    if out is not None:
+        write_json(out / "comparison.json", comparison(scenario.name, results))
+    return results
+
+
+def comparison(scenario: str, results: Mapping[str, Sequence[Summary]]) -> dict[str, Any]:
+    """The one shape in which commands that compare policies print JSON."""
+    keys = ("total_time_s", "energy_j_mean", "over_budget_devices", "over_budget_j")
+    return {
+        "scenario": scenario,
+        "policies": {
+            name: {key: over_seeds([run[key] for run in runs]) for key in keys}
+            for name, runs in results.items()
+        },
+    }
+
+
+def over_seeds(values: Sequence[float]) -> dict[str, Any]:
+    """Mean and sample deviation over seeds (0 for one seed), and each value."""
+    deviation = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+    return {"mean": float(np.mean(values)), "std": deviation, "per_seed": list(values)}
+
+
+def savings(runs: Sequence[Summary], baseline: Sequence[Summary]) -> dict[str, Any]:
+    """How much less time than the baseline, paired by seed, as a fraction."""
+    pairs = zip(runs, baseline, strict=True)
+    return over_seeds([1 - run["total_time_s"] / base["total_time_s"] for run, base in pairs])

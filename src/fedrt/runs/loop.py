@@ -1,0 +1,152 @@
+"""The loop: observe, plan, price, charge. docs/architecture.md shows it in one picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrt.control.consensus import consensus_limit
+from fedrt.control.limits import broken_limits
+from fedrt.cost.round import price
+from fedrt.errors import InfeasibleError, InputError
+from fedrt.ledger import Horizon, Ledger, PartOfBooks
+from fedrt.plan import plan_problems
+from fedrt.policies import Policy
+from fedrt.turns import Distances, EdgeRound, GlobalRound, Learner
+from fedrt.world.observation import Backhaul
+from fedrt.world.world import World
+
+FloatArray = NDArray[np.float64]
+
+
+class StandIn:
+    """No training: distances are the world's stand-in."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def distances(self, t: int) -> Distances:
+        distance = self.world.stand_in_distance(t)
+        return Distances(distance, distance)
+
+    def train(self, turn: EdgeRound) -> None:
+        pass
+
+    def mix(self, turn: EdgeRound) -> Mapping[str, float]:
+        return {}
+
+
+def open_ledger(world: World) -> Ledger:
+    """The books of a run before its first round."""
+    rounds, horizon = world.scenario.rounds, world.scenario.control.energy_horizon
+    return Ledger.open(
+        world.fleet.energy_budget_j,
+        world.fleet.num_edges,
+        rounds.global_rounds,
+        rounds.edge_rounds,
+        None if horizon == "policy" else cast(Horizon, horizon),
+    )
+
+
+def run_rounds(
+    world: World, policy: Policy, learner: Learner | None = None
+) -> Iterator[GlobalRound]:
+    """Every global round of a run, one after the other."""
+    scenario, ledger = world.scenario, open_ledger(world)
+    learner = learner or StandIn(world)
+    if scenario.control.budgets == "strict":
+        _refuse_hopeless_budgets(world)
+    for t in range(scenario.rounds.global_rounds):
+        began_at_s, done = ledger.time_s, []
+        for r in range(scenario.rounds.edge_rounds - 1):
+            done.append(take_turn(world, t, r, ledger, policy))
+            ledger = done[-1].after
+            learner.train(done[-1])
+        distances = learner.distances(t)
+        last = scenario.rounds.edge_rounds - 1
+        done.append(take_turn(world, t, last, ledger, policy, distances.believed))
+        ledger = done[-1].after
+        learner.train(done[-1])
+        metrics = learner.mix(done[-1])
+        time_s = ledger.time_s - began_at_s
+        yield GlobalRound(tuple(done), time_s, ledger.time_s, distances, metrics)
+
+
+def take_turn(
+    world: World,
+    t: int,
+    r: int,
+    ledger: Ledger,
+    policy: Policy,
+    distance: FloatArray | None = None,
+) -> EdgeRound:
+    """Observe, plan, price and charge one edge round; with distances, the last of a global one."""
+    who = world.taking_part(t, r)
+    seen = world.observe(t, r, who)
+    if distance is not None:
+        seen = replace(seen, backhaul=see_backhaul(world, t, distance))
+    books = PartOfBooks(ledger, who)
+    plan = policy.plan(seen, books)
+    problems = plan_problems(plan, seen)
+    if problems:
+        where = f"policy {policy.name}, global round {t}, edge round {r}"
+        raise InputError([f"{where}: {line}" for line in problems])
+    allowance_j = books.allowance_j(policy.energy_horizon)
+    cost = price(plan, seen)
+    energy_j = np.zeros_like(ledger.spent_j)
+    energy_j[who] = cost.energy_j
+    after = ledger.charge(energy_j, cost.edge_time_s, cost.backhaul_s)
+    turn = EdgeRound(t, r, who, seen, plan, cost, allowance_j, after)
+    # A user's policy may call a plan feasible that is not: the books decide.
+    if world.scenario.control.budgets == "strict":
+        if plan.status == "best-effort" or after.overspent_j.any():
+            _refuse_plan(turn, policy)
+    return turn
+
+
+def _refuse_plan(turn: EdgeRound, policy: Policy) -> None:
+    where, books = f"global round {turn.t}, edge round {turn.r}", turn.after
+    lines = broken_limits(
+        turn.seen,
+        turn.allowance_j,
+        turn.plan,
+        lambda c, i: f"{where}: energy allowance of edge {c}, device {i}",
+        f"{where}: consensus limit",
+    ) or [
+        f"{where}: device {n}: its budget is {books.budget_j[n]:.6g} J, but policy {policy.name}"
+        f" has spent {books.spent_j[n]:.6g} J"
+        for n in np.flatnonzero(books.overspent_j).tolist()
+    ]
+    raise InfeasibleError(lines or f"{where}: policy {policy.name} calls its plan best-effort")
+
+
+def see_backhaul(world: World, t: int, distance: FloatArray) -> Backhaul:
+    """The links of global round t with the limit that the scenario's kappa sets.
+
+    Where all distances are zero nothing is known about the pairs and nothing may be pruned: every
+    link then counts the same and the limit is what the base graph leaves.
+    """
+    kappa = world.scenario.control.kappa
+    if not distance.any():
+        distance, kappa = 1.0 - np.eye(len(distance)), 0.0
+    limit = consensus_limit(world.base_graph, distance, kappa)
+    return Backhaul(world.backhaul_bps(t), distance, limit)
+
+
+def _refuse_hopeless_budgets(world: World) -> None:
+    """Budgets below what computing at f_min alone takes over the run, before it starts."""
+    rounds, fleet = world.scenario.rounds, world.fleet
+    edge_rounds = rounds.global_rounds * rounds.edge_rounds
+    need_j = edge_rounds * fleet.capacitance / 2 * world.cycles * fleet.cpu_min_hz**2
+    short = np.flatnonzero(fleet.energy_budget_j < need_j).tolist()
+    if short:
+        raise InfeasibleError(
+            f"device {n}: its budget is {fleet.energy_budget_j[n]:.6g} J, but computing at"
+            f" cpu_min_hz alone takes {need_j[n]:.6g} J in {edge_rounds} edge rounds; give more,"
+            " lower cpu_min_hz, or set control.budgets = best-effort"
+            for n in short
+        )

@@ -1,0 +1,192 @@
+"""`fedrt run`: one policy on one seed with real training, saved so that nothing is ever lost.
+
+A fresh run and a resumed one go the same way: everything is read back from the run directory.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from fedrt.errors import FedrtError, InputError
+from fedrt.policies import Policy, make_policy
+from fedrt.runs.checkpoint import Checkpoints, Record, Resumed
+from fedrt.runs.directory import RunDirectory, read_run
+from fedrt.runs.estimate import Summary, Tally, make_history, summarise
+from fedrt.runs.history import History
+from fedrt.runs.loop import run_rounds
+from fedrt.scenario import Scenario
+from fedrt.turns import GlobalRound, Learner
+from fedrt.world.world import World
+
+Progress = Callable[[GlobalRound], None]
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a run is carried out; kept in its directory, so that resuming needs no options."""
+
+    engine: str = "sequential"
+    device: str = "cpu"
+    data_dir: str | None = None
+    checkpoint_every: int = 1
+    keep_checkpoints: int = 2
+    targets: tuple[float, ...] = ()
+    tensorboard: bool = False
+    device_rows: bool | None = None
+
+
+def start_run(
+    path: Path, scenario: Scenario, policy: str, seed: int, command: str, options: RunOptions
+) -> None:
+    """Make the directory of a run; nothing heavy is loaded for it."""
+    make_policy(policy)
+    RunDirectory.create(path, scenario, policy, seed, command, asdict(options))
+
+
+def carry_on(
+    path: Path, progress: Progress | None = None, note: Callable[[str], None] = print
+) -> Summary:
+    """Train from the newest checkpoint to the end; the summary. A finished run is not run again."""
+    run = read_run(path)
+    if run.summary is not None:
+        return run.summary
+    options = RunOptions(**{**run.options, "targets": tuple(run.options.get("targets", ()))})
+    directory = RunDirectory(path)
+    with directory.locked():
+        world, policy = World(run.scenario, run.seed), make_policy(run.policy)
+        checkpoints = Checkpoints(path, options.keep_checkpoints)
+        finished, state, damaged = checkpoints.load()
+        for line in damaged:
+            note(line)
+        records = checkpoints.load_records(finished)
+        trainer = make_trainer(world, options)
+        if finished:
+            trainer.restore(state)
+            note(f"going on after global round {finished - 1}")
+        job = _Job(directory, checkpoints, options, world, policy, trainer)
+        return job.run(Resumed(records, trainer), finished, progress)
+
+
+def make_trainer(world: World, options: RunOptions) -> Any:
+    """The learner of a world; loads torch and the data."""
+    from fedrt.learning.learner import Trainer
+    from fedrt.learning.setup import make_setup
+
+    data_dir = Path(options.data_dir) if options.data_dir else None
+    setup = make_setup(world, engine=options.engine, device=options.device, data_dir=data_dir)
+    return Trainer(setup)
+
+
+@dataclass
+class _Job:
+    """One run on its way."""
+
+    directory: RunDirectory
+    checkpoints: Checkpoints
+    options: RunOptions
+    world: World
+    policy: Policy
+    trainer: Any
+
+    def run(self, learner: Learner, finished: int, progress: Progress | None) -> Summary:
+        history = make_history(self.world, self.options.device_rows)
+        tally, rounds = Tally(), []
+        board = _open_board(self.directory.path, finished) if self.options.tensorboard else None
+        try:
+            for done in run_rounds(self.world, self.policy, learner):
+                history.add(done)
+                tally.add(history)
+                rounds.append(done_row(done))
+                if done.last.t >= finished:
+                    with uninterrupted():
+                        self._save(done, history)
+                    if board is not None:
+                        _log(board, done)
+                if progress is not None:
+                    progress(done)
+        except (FedrtError, KeyboardInterrupt):
+            # The checkpoint is whole whatever happened; the tables catch up with it here.
+            with uninterrupted():
+                self.directory.save(history)
+            raise
+        summary = summarise(self.world, self.policy, done, tally)
+        summary |= learning_summary(rounds, self.options.targets)
+        with uninterrupted():
+            self.directory.finish(history, summary)
+            self.checkpoints.clear_records()
+        return summary
+
+    def _save(self, done: GlobalRound, history: History) -> None:
+        rounds = done.last.t + 1
+        self.checkpoints.save_record(done.last.t, Record(done.distances, done.metrics))
+        last = rounds == self.world.scenario.rounds.global_rounds
+        if rounds % self.options.checkpoint_every == 0 or last:
+            self.checkpoints.save(rounds, self.trainer.state())
+        self.directory.save_sometimes(history)
+
+
+def done_row(done: GlobalRound) -> dict[str, float]:
+    """What the summary needs of a round."""
+    return dict(done.metrics) | {
+        "ends_at_s": done.ends_at_s,
+        "energy_j_mean": float(done.last.after.spent_j.mean()),
+    }
+
+
+def learning_summary(rounds: Sequence[dict[str, float]], targets: Sequence[float]) -> Summary:
+    """Best and final accuracy, and when and at what energy each target was first reached."""
+    measured = [row for row in rounds if not math.isnan(row["accuracy"])]
+    reached = {}
+    for target in targets:
+        first = next((row for row in measured if row["accuracy"] >= target), None)
+        reached[f"{target:g}"] = {
+            "time_s": None if first is None else first["ends_at_s"],
+            "energy_j_mean": None if first is None else first["energy_j_mean"],
+        }
+    return {
+        "trained": True,
+        "best_accuracy": max(row["accuracy"] for row in measured),
+        "final_accuracy": measured[-1]["accuracy"],
+        "final_loss": rounds[-1]["loss"],
+        "targets": reached,
+        "wall_s": sum(row["wall_s"] for row in rounds),
+    }
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Ctrl-C waits until the block is through."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    waiting: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: waiting.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if waiting:
+        raise KeyboardInterrupt
+
+
+def _open_board(path: Path, finished: int) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise InputError("--tensorboard: needs pip install fedrt[tensorboard]") from None
+    return SummaryWriter(str(path / "tensorboard"), purge_step=finished)
+
+
+def _log(board: Any, done: GlobalRound) -> None:
+    values = dict(done.metrics) | {"time_s": done.time_s, "ends_at_s": done.ends_at_s}
+    for name, value in values.items():
+        if not math.isnan(value):
+            board.add_scalar(name, value, done.last.t)
+    board.flush()

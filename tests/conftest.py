@@ -1,0 +1,34 @@
+"""Shared by all tests: a line in the summary for what an outside oracle could not decide."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import settings
+
+# Compiling the kernel makes the first example slow, and CI machines are shared: no deadlines.
+settings.register_profile("fedrt", deadline=None, derandomize=True)
+settings.load_profile("fedrt")
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Sum up what tests recorded with `record_property("oracle", ...)`; works under xdist too."""
+    totals: Counter[str] = Counter()
+    worst: dict[str, float] = {}
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if getattr(report, "when", None) != "call":
+                continue
+            for name, value in getattr(report, "user_properties", []):
+                if name == "oracle":
+                    for key, number in value.items():
+                        if key.startswith("worst"):
+                            worst[key] = max(worst.get(key, 0.0), number)
+                        else:
+                            totals[key] += number
+    if totals or worst:
+        terminalreporter.section("oracles")
+        for key, number in sorted(totals.items()):
+            terminalreporter.write_line(f"{key}: {number}")
+        for key, number in sorted(worst.items()):
+            terminalreporter.write_line(f"{key}: {number:.3g}")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
+import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -44,15 +48,49 @@ def write_json(path: Path, data: Any) -> None:
     write_text(path, json.dumps(data, indent=2, allow_nan=False) + "\n")
 
 
+def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows as CSV under the keys of all of them, in order of appearance."""
+    text = io.StringIO()
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    writer = csv.DictWriter(text, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_text(path, text.getvalue())
+
+
+def refuse_existing(path: Path) -> None:
+    """Complain about a folder to be made that is there already, before any work is done."""
+    if os.path.lexists(path):
+        raise InputError(f"{path}: exists already; give another --out or remove it")
+
+
 def new_folder(path: Path) -> Path:
     """Make a folder that must not exist yet."""
     try:
+        refuse_existing(path)
         path.mkdir(parents=True)
-    except FileExistsError:
-        raise InputError(f"{path}: exists already; give another --out or remove it") from None
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be made: {reason(error)}") from None
     return path
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """A folder to fill; it takes the name `path`, which must be free, when the block is through."""
+    refuse_existing(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be made: {reason(error)}") from None
+    try:
+        yield temporary
+        temporary.chmod(0o755)
+        refuse_existing(path)
+        temporary.rename(path)
+    finally:
+        if temporary.exists():
+            shutil.rmtree(temporary, ignore_errors=True)
 
 
 def free_name(folder: Path, stem: str) -> Path:

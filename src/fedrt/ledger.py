@@ -41,6 +41,21 @@ class GivenAllowance:
 
 
 @dataclass(frozen=True)
+class PartOfBooks:
+    """The books as far as they concern the devices that take part in an edge round."""
+
+    ledger: Ledger
+    who: NDArray[np.int64]
+
+    @property
+    def elapsed_s(self) -> FloatArray:
+        return self.ledger.elapsed_s
+
+    def allowance_j(self, horizon: Horizon) -> FloatArray:
+        return self.ledger.allowance_j(horizon)[self.who]
+
+
+@dataclass(frozen=True)
 class Ledger:
     """The books of a run, before edge round r of global round t. Charging gives a new ledger."""
 
@@ -57,6 +72,8 @@ class Ledger:
     r: int = 0
     forced_horizon: Horizon | None = None
     """Where the scenario overrules the policies' own horizon."""
+    participation: float = 1.0
+    """The share of edge rounds that a device takes part in, on average."""
 
     @staticmethod
     def open(
@@ -65,6 +82,7 @@ class Ledger:
         global_rounds: int,
         edge_rounds: int,
         forced_horizon: Horizon | None = None,
+        participation: float = 1.0,
     ) -> Ledger:
         """Empty books before the first round."""
         return Ledger(
@@ -75,6 +93,7 @@ class Ledger:
             global_rounds=global_rounds,
             edge_rounds=edge_rounds,
             forced_horizon=forced_horizon,
+            participation=participation,
         )
 
     @property
@@ -88,7 +107,7 @@ class Ledger:
         return overspend_j(self.spent_j, self.budget_j)
 
     def allowance_j(self, horizon: Horizon) -> FloatArray:
-        """An equal part of what is left for each edge round left.
+        """An equal part of what is left for each edge round left that a device expects to train in.
 
         The paper counts (T - t) R + R - r of them, a global round more than there are, so energy
         stays unspent; the exact count is (T - t) R - r.
@@ -97,7 +116,7 @@ class Ledger:
         left = (self.global_rounds - self.t) * self.edge_rounds - self.r
         if horizon == "paper":
             left += self.edge_rounds
-        return self.left_j / left
+        return self.left_j / max(1.0, left * self.participation)
 
     def charge(
         self, energy_j: FloatArray, edge_time_s: FloatArray, backhaul_s: FloatArray

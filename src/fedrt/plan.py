@@ -8,6 +8,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrt.checks import shown
 from fedrt.graph import is_connected
 from fedrt.world.observation import Observation
 
@@ -34,11 +35,16 @@ class Plan:
 
 def plan_problems(plan: Plan, seen: Observation) -> list[str]:
     """What makes a plan impossible to carry out, a line each; budgets are not looked at."""
+    if not isinstance(plan, Plan):
+        return [f"returned {shown(plan)}: must be a fedrt.plan.Plan"]
     lines = []
-    for name in ("bandwidth_hz", "cpu_hz", "local_steps"):
-        shape = np.shape(getattr(plan, name))
-        if shape != (seen.num_devices,):
-            lines.append(f"{name} has the shape {shape}: must be ({seen.num_devices},)")
+    for name, kinds in (("bandwidth_hz", "f"), ("cpu_hz", "f"), ("local_steps", "iu")):
+        values = getattr(plan, name)
+        if not isinstance(values, np.ndarray) or values.dtype.kind not in kinds:
+            what = "whole numbers" if name == "local_steps" else "floats"
+            lines.append(f"{name} = {shown(values)}: must be a numpy array of {what}")
+        elif values.shape != (seen.num_devices,):
+            lines.append(f"{name} has the shape {values.shape}: must be ({seen.num_devices},)")
     if lines:
         return lines
     if plan.status not in get_args(Status):
@@ -52,8 +58,9 @@ def plan_problems(plan: Plan, seen: Observation) -> list[str]:
         lines.append("cpu_hz: must lie from cpu_min_hz to cpu_max_hz")
     if not (plan.local_steps >= 1).all():
         lines.append("local_steps: must be >= 1")
-    if plan.gossip_steps < 1:
-        lines.append("gossip_steps: must be >= 1")
+    gossip: object = plan.gossip_steps
+    if not isinstance(gossip, int | np.integer) or gossip < 1:
+        lines.append(f"gossip_steps = {shown(gossip)}: must be a whole number >= 1")
     return lines + _topology_problems(plan.topology, seen)
 
 
@@ -61,7 +68,11 @@ def _topology_problems(topology: NDArray[np.bool_] | None, seen: Observation) ->
     if seen.backhaul is None:
         return [] if topology is None else ["topology: must be None before the last edge round"]
     shape = seen.backhaul.bps.shape
-    if topology is None or np.shape(topology) != shape or topology.dtype != np.bool_:
+    if (
+        not isinstance(topology, np.ndarray)
+        or topology.shape != shape
+        or topology.dtype != np.bool_
+    ):
         return [f"topology: must be a boolean array of the shape {shape} in the last edge round"]
     if not np.array_equal(topology, topology.T) or (topology & ~seen.backhaul.base_graph).any():
         return ["topology: must be symmetric and inside the base graph"]

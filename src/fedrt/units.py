@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import math
+import re
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrt.checks import shown
+from fedrt.errors import InputError
+
 Number = TypeVar("Number", float, NDArray[np.float64])
+
+SECONDS_IN = {"d": 86400.0, "h": 3600.0, "min": 60.0, "s": 1.0}
+DURATION = re.compile(
+    "".join(rf"(?:([0-9]+(?:\.[0-9]+)?) *{unit} *)?" for unit in ("d", "h", "m(?:in)?", "s"))
+)
 
 
 def linear_from_db(value_db: Number) -> Number:
@@ -26,3 +36,29 @@ def readable_si(value: float, unit: str) -> str:
         if abs(value) >= scale:
             return f"{value / scale:.3g} {prefix}{unit}"
     return f"{value:.3g} {unit}"
+
+
+def readable_time(seconds: float) -> str:
+    """Seconds as a person would say them."""
+    size, unit = time_unit(seconds)
+    return f"{seconds:.3g} s" if unit == "s" else f"{seconds / size:.2f} {unit}"
+
+
+def time_unit(seconds: float) -> tuple[float, str]:
+    """The seconds in the unit that suits a time, and the unit."""
+    for unit, size in SECONDS_IN.items():
+        if seconds >= 2 * size:
+            return size, unit
+    return 1.0, "s"
+
+
+def read_duration(text: str, option: str) -> float:
+    """The seconds of `90s`, `45m`, `10h`, `2d` or several such parts from large to small."""
+    found = DURATION.fullmatch(text.strip())
+    sizes = (SECONDS_IN["d"], SECONDS_IN["h"], SECONDS_IN["min"], SECONDS_IN["s"])
+    numbers = found.groups(default="0") if found else ()
+    seconds = sum(float(number) * size for number, size in zip(numbers, sizes, strict=False))
+    if not 0 < seconds < math.inf:
+        rule = "a time > 0 with units, like 90s, 45m, 10h, 2d or 1h30m"
+        raise InputError(f"{option} {shown(text)}: must be {rule}")
+    return seconds

@@ -1,6 +1,7 @@
 """The command line: parse, call, print. Everything heavy is imported by the command that needs it.
 
-Exit codes: 0 done, 2 bad input, 3 infeasible under strict limits, 130 interrupted.
+Exit codes: 0 done, 2 bad input, 3 infeasible under strict limits, 4 training diverged, 130
+interrupted.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from fedrt import __version__
-from fedrt.cli import estimate, plan, scenario
+from fedrt.cli import compare, data, estimate, front, plan, run, scenario, size, sweep
 from fedrt.cli.parser import Parser
 from fedrt.errors import FedrtError
 
@@ -43,6 +44,6 @@ def build_parser() -> Parser:
     parser = Parser(prog="fedrt", description="Plans federated learning at the network edge.")
     parser.add_argument("--version", action="version", version=f"fedrt {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for module in (estimate, plan, scenario):
+    for module in (run, compare, estimate, sweep, size, front, plan, scenario, data):
         module.add(commands)
     return parser

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import shlex
-import sys
-from pathlib import Path
 
 from fedrt.cli.parser import (
     Commands,
     Parser,
     add_command,
     add_comparison,
+    out_folder,
     read_policies,
     read_seeds,
+    typed_command,
 )
 
 
@@ -39,7 +38,6 @@ def add(commands: Commands[Parser]) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Estimate every policy on every seed; print a table or JSON; save the runs."""
-    from fedrt.files import free_name
     from fedrt.report.progress import round_progress
     from fedrt.report.tables import print_comparison
     from fedrt.runs.estimate import comparison, estimate
@@ -47,8 +45,7 @@ def run(args: argparse.Namespace) -> None:
 
     scenario = load_scenario(args.scenario, args.settings)
     policies, seeds = read_policies(args.policies), read_seeds(args.seeds)
-    stem = "estimate-" + scenario.name.replace("/", "-")
-    out = Path(args.out) if args.out else free_name(Path("runs"), stem)
+    out = out_folder(args.out, "estimate", scenario.name)
     runs = len(policies) * len(seeds)
     with round_progress(runs * scenario.rounds.global_rounds, quiet=args.json) as progress:
         results = estimate(
@@ -56,7 +53,7 @@ def run(args: argparse.Namespace) -> None:
             policies,
             seeds,
             out,
-            command=shlex.join(["fedrt", *sys.argv[1:]]),
+            command=typed_command(),
             device_rows=args.device_rows,
             progress=progress,
         )

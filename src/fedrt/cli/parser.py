@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import shlex
+import sys
 from collections.abc import Callable
-from typing import NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
 
 from fedrt.checks import shown
-from fedrt.errors import InputError
+from fedrt.errors import InputError, reason
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Run = Callable[[argparse.Namespace], None]
 
@@ -49,6 +55,11 @@ def add_comparison(parser: Parser, policies: str = "all") -> None:
         metavar="A,B,...",
         help=f"names or import paths, comma-separated; default: {policies}",
     )
+    add_seeds_and_output(parser)
+
+
+def add_seeds_and_output(parser: Parser) -> None:
+    """The options of every command that runs a scenario and saves what comes out."""
     parser.add_argument("--seeds", default="0", metavar="0,1,...", help="default: 0")
     parser.add_argument("--out", metavar="DIR", help="where to save; must not exist yet")
     parser.add_argument(
@@ -72,6 +83,34 @@ def read_seeds(text: str) -> list[int]:
             raise InputError(f"--seeds {shown(word)}: must be a whole number >= 0")
         seeds.append(int(word))
     return seeds
+
+
+def out_folder(given: str | None, command: str, scenario: str) -> Path:
+    """Where a command saves: the folder given, or the next free one in runs/; not made yet."""
+    from fedrt.files import free_name, refuse_existing
+
+    if given is None:
+        return free_name(Path("runs"), f"{command}-{scenario.replace('/', '-')}")
+    try:
+        refuse_existing(Path(given))
+    except ValueError as error:
+        raise InputError(f"--out {shown(given)}: cannot be made: {reason(error)}") from None
+    return Path(given)
+
+
+def typed_command() -> str:
+    """The command line as it could be typed again."""
+    return shlex.join(["fedrt", *sys.argv[1:]])
+
+
+def save_picture(draw: Callable[[], Figure], out: Path, stem: str) -> None:
+    """Save a picture beside the data it shows; only say so where matplotlib is missing."""
+    from fedrt.report.figures import MissingLibraryError, save_figure
+
+    try:
+        save_figure(draw(), out, stem)
+    except MissingLibraryError as error:
+        print(f"note: {error}", file=sys.stderr)
 
 
 def _unique(text: str, option: str) -> list[str]:

@@ -15,6 +15,9 @@ from fedrt.world.observation import Observation
 
 FloatArray = NDArray[np.float64]
 
+# Devices that finish within this part of each other finish together: rounding in the allocation.
+TOGETHER = 1e-9
+
 
 @dataclass(frozen=True)
 class RoundCost:
@@ -64,11 +67,15 @@ def global_round_time_s(elapsed_s: FloatArray, cost: RoundCost) -> float:
     return float(np.max(elapsed_s + cost.edge_time_s + cost.backhaul_s))
 
 
-def slowest_devices(
-    seen: Observation, cost: RoundCost
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The edges that have devices, and of each the first of its slowest ones."""
-    device_s = cost.compute_s + cost.upload_s
-    last = np.flatnonzero(device_s == cost.edge_time_s[seen.edge_of_device])
-    edges, first = np.unique(seen.edge_of_device[last], return_index=True)
-    return edges, last[first]
+def slowest_device_s(seen: Observation, cost: RoundCost) -> tuple[FloatArray, FloatArray]:
+    """Per edge: compute and upload seconds of its slowest device; 0 without devices.
+
+    An optimal allocation lets most devices of a cluster finish at the same instant, and which of
+    them comes out last is rounding. So the mean over all that do: it does not move with the order
+    of devices.
+    """
+    last = cost.compute_s + cost.upload_s >= cost.edge_time_s[seen.edge_of_device] * (1 - TOGETHER)
+    count = np.maximum(seen.sum_by_edge(last.astype(np.float64)), 1.0)
+    compute_s = seen.sum_by_edge(np.where(last, cost.compute_s, 0.0)) / count
+    upload_s = seen.sum_by_edge(np.where(last, cost.upload_s, 0.0)) / count
+    return compute_s, upload_s

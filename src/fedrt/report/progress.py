@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from fedrt.units import readable_time
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 
 @contextmanager
-def round_progress(
-    total: int, *, quiet: bool = False
-) -> Iterator[Callable[[str, int], Callable[[Any], None]] | None]:
-    """Gives `start(policy, seed)`, which returns what to call after each round; None if quiet."""
+def _bar(total: int | None, *, quiet: bool = False) -> Iterator[Progress | None]:
+    """A bar on stderr; None if that is no terminal."""
     if quiet or not sys.stderr.isatty():
         yield None
         return
@@ -26,8 +30,23 @@ def round_progress(
     )
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    bar = Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True)
-    with bar:
+    console = Console(stderr=True)
+    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as bar:
+        yield bar
+
+
+@contextmanager
+def round_progress(
+    total: int | None, *, quiet: bool = False
+) -> Iterator[Callable[[str, int], Callable[[Any], None]] | None]:
+    """Gives `start(policy, seed)`, which returns what to call after each round; None if quiet.
+
+    Without a total the bar only shows that something goes on.
+    """
+    with _bar(total, quiet=quiet) as bar:
+        if bar is None:
+            yield None
+            return
         task = bar.add_task("rounds", total=total)
 
         def start(policy: str, seed: int) -> Callable[[Any], None]:
@@ -35,3 +54,49 @@ def round_progress(
             return lambda done: bar.advance(task)
 
         yield start
+
+
+@contextmanager
+def training_progress(
+    rounds: int, *, quiet: bool = False
+) -> Iterator[Callable[[Any], None] | None]:
+    """Gives what to call after each round of a trained run; shows accuracy and simulated time.
+
+    Without a terminal it prints a line now and then instead of a bar.
+    """
+    if quiet:
+        yield None
+        return
+    state = {"accuracy": "-"}
+
+    def words(done: Any) -> str:
+        if not math.isnan(done.metrics["accuracy"]):
+            state["accuracy"] = f"{done.metrics['accuracy']:.1%}"
+        time = readable_time(done.ends_at_s)
+        return f"accuracy {state['accuracy']}, loss {done.metrics['loss']:.3f}, simulated {time}"
+
+    with _bar(rounds) as bar:
+        if bar is None:
+            yield lambda done: _line(done, rounds, words(done))
+            return
+        task = bar.add_task("starting", total=rounds)
+        yield lambda done: bar.update(task, advance=1, description=words(done))
+
+
+def _line(done: Any, rounds: int, text: str) -> None:
+    """A line for every tenth of a run."""
+    number = done.last.t + 1
+    if number * 10 // rounds > (number - 1) * 10 // rounds:
+        print(f"round {number} of {rounds}: {text}", file=sys.stderr)
+
+
+@contextmanager
+def comparison_progress(
+    total: int, *, quiet: bool = False
+) -> Iterator[Callable[[str, int, Any], None] | None]:
+    """Gives what to call after each round of each policy and seed."""
+    with round_progress(total, quiet=quiet) as start:
+        if start is None:
+            yield None
+        else:
+            yield lambda policy, seed, done: start(policy, seed)(done)

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
-from fedrt.runs.estimate import PARTS, Summary, over_seeds, savings
+from fedrt.runs.account import PARTS, Summary
+from fedrt.runs.estimate import over_seeds, savings
+from fedrt.runs.front import BUDGET, FrontPoint
+from fedrt.runs.size import Sizing, Try
+from fedrt.runs.sweep import Outcome, Sweep
 from fedrt.scenario import Scenario
+from fedrt.scenario.load import setting_value
+from fedrt.units import readable_time, time_unit
 
 BASELINES = ("ce-fedavg", "mll-sgd")
-
-
-def readable_time(seconds: float) -> str:
-    """Seconds as a person would say them."""
-    for size, unit in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.2f} {unit}"
-    return f"{seconds:.3g} s"
+MOST_SEED_COLUMNS = 3
 
 
 def comparison_table(scenario: Scenario, results: Mapping[str, Sequence[Summary]]) -> Table:
@@ -58,7 +59,7 @@ def _against(runs: Sequence[Summary], baseline: Sequence[Summary] | None) -> str
 
 def parts_table(results: Mapping[str, Sequence[Summary]]) -> Table:
     """Where the time goes, one row per policy."""
-    caption = "mean over edges; compute and upload are those of the slowest device"
+    caption = "mean over edges; compute and upload are of the last devices to finish"
     table = Table(title="where the time goes", caption=caption)
     table.add_column("policy", no_wrap=True)
     for name in PARTS:
@@ -82,3 +83,147 @@ def print_comparison(scenario: Scenario, results: Mapping[str, Sequence[Summary]
     console = Console()
     console.print(comparison_table(scenario, results))
     console.print(parts_table(results))
+
+
+def sweep_table(sweep: Sweep, outcomes: Sequence[Outcome]) -> Table:
+    """Time, energy and overspend, one row per point and policy; the fastest of a point in bold."""
+    seeds = len(sweep.seeds)
+    table = Table(
+        title=f"{sweep.points[0].scenario.name}: {len(sweep.points)} points,"
+        f" {seeds} seed{'s' if seeds > 1 else ''}",
+        caption="energy: a device's total, mean over devices",
+    )
+    for key in sweep.vary:
+        head = folded(key, 12 if len(sweep.vary) < 3 else 8)
+        table.add_column(head, justify="right", overflow="fold")
+    table.add_column("policy", no_wrap=True)
+    for name in ("time", "energy", "over\nbudget"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for outcome in outcomes:
+        cells = [escape(word) for word in outcome.point.settings.values()]
+        for row, style in point_rows(sweep, outcome):
+            table.add_row(*cells, *row, style=style)
+            cells = [""] * len(cells)
+        table.add_section()
+    return table
+
+
+def point_rows(sweep: Sweep, outcome: Outcome) -> Iterator[tuple[list[str], str]]:
+    """Cells and style for each policy at one point."""
+    ran = {
+        name: {
+            key: over_seeds([run[key] for run in runs])
+            for key in ("total_time_s", "energy_j_mean", "over_budget_devices")
+        }
+        for name, runs in outcome.results.items()
+    }
+    fastest = min((ran[name]["total_time_s"]["mean"] for name in ran), default=None)
+    for name in sweep.policies:
+        if name not in ran:
+            yield [escape(name), "infeasible", "", ""], ""
+            continue
+        time, energy, devices = ran[name].values()
+        yield (
+            [
+                escape(name),
+                readable_time(time["mean"]) + _spread(time),
+                f"{energy['mean']:.4g} J",
+                f"{devices['mean']:.3g} dev" if devices["mean"] else "-",
+            ],
+            "bold" if time["mean"] == fastest and len(ran) > 1 else "",
+        )
+
+
+def folded(key: str, width: int = 12) -> str:
+    """A setting's name on lines short enough for a column's head."""
+    lines = [""]
+    for part in re.findall(r"[._]*[^._]+|[._]+", key):
+        if lines[-1] and len(lines[-1] + part) > width:
+            lines.append("")
+        lines[-1] += part
+    return escape("\n".join(lines))
+
+
+def size_table(found: Sizing, seeds: Sequence[int]) -> Table:
+    """The evidence: every value tried, its time on each seed, and whether that is in time."""
+    table = Table(title=f"deadline {readable_time(found.deadline_s)}")
+    table.add_column(folded(found.span.key), justify="right")
+    each_seed = len(seeds) <= MOST_SEED_COLUMNS
+    heads = [f"seed {seed}" for seed in seeds] if each_seed else ["fastest seed", "slowest seed"]
+    for head in heads:
+        table.add_column(head, justify="right", no_wrap=True)
+    table.add_column("makes it")
+    for tried in found.tries:
+        times_s = tried.times_s
+        if times_s and not each_seed:
+            times_s = (min(times_s), max(times_s))
+        cells = [precise_time(time) for time in times_s] or [""] * len(heads)
+        style = "bold" if tried is found.answer else ""
+        table.add_row(f"{tried.value:.6g}", *cells, verdict(found, tried), style=style)
+    return table
+
+
+def verdict(found: Sizing, tried: Try) -> str:
+    """Whether a value makes the deadline, and by how much it misses."""
+    if tried.problem is not None:
+        return escape(f"cannot run: {tried.problem}")
+    if tried is found.answer:
+        return "yes, the least"
+    if tried.worst_s <= found.deadline_s:
+        return "yes"
+    return f"no, {100 * (tried.worst_s / found.deadline_s - 1):+.3g} %"
+
+
+def precise_time(seconds: float) -> str:
+    """A time with five digits, where it matters by how little a deadline is missed."""
+    size, unit = time_unit(seconds)
+    return f"{seconds / size:#.5g} {unit}"
+
+
+def size_sentence(found: Sizing) -> str:
+    """The answer in words."""
+    answer = found.answer
+    assert answer is not None
+    slowest = f" on the slowest of {len(answer.times_s)} seeds" if len(answer.times_s) > 1 else ""
+    smaller = [tried for tried in found.tries if tried.value < answer.value]
+    below = "the low end of the range"
+    if smaller:
+        took = "cannot run" if smaller[-1].problem else f"takes {precise_time(smaller[-1].worst_s)}"
+        below = f"{smaller[-1].value:.10g} {took}"
+    return (
+        f"least {found.span.key} for {readable_time(found.deadline_s)}: {answer.value:.10g}"
+        f" ({precise_time(answer.worst_s)}{slowest}; {below})"
+    )
+
+
+def front_table(sweep: Sweep, points: Sequence[FrontPoint]) -> Table:
+    """Time, energy and overspend under every budget; efficient points are marked and in bold."""
+    table = Table(
+        title=f"{sweep.points[0].scenario.name}: time and energy over budgets",
+        caption="* efficient: no other point is as good in time and energy and better in one",
+    )
+    table.add_column("J per edge\nround", justify="right")
+    table.add_column("policy", no_wrap=True)
+    for name in ("time", "energy", "over\nbudget"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("")
+    found = {(point.budget_j, point.policy): point for point in points}
+    for each in sweep.points:
+        word = each.settings[BUDGET]
+        budget_j = float(setting_value(word))
+        for policy in sweep.policies:
+            point = found.get((budget_j, policy))
+            style = "bold" if point is not None and point.efficient else ""
+            table.add_row(word, escape(policy), *front_cells(point), style=style)
+            word = ""
+        table.add_section()
+    return table
+
+
+def front_cells(point: FrontPoint | None) -> list[str]:
+    """The numbers of a point of the front; None is one that strict budgets stopped."""
+    if point is None:
+        return ["infeasible", "", "", ""]
+    over = f"{point.over_budget_devices:.3g} dev" if point.over_budget_devices else "-"
+    time, energy = readable_time(point.time_s), f"{point.energy_j:.4g} J"
+    return [time, energy, over, "*" if point.efficient else ""]

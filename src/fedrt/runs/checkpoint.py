@@ -71,7 +71,7 @@ class Checkpoints:
 
     def load(self) -> tuple[int, Arrays, list[str]]:
         """The newest state that reads: (rounds done, state, notes on damaged ones); 0 for none."""
-        notes = []
+        notes: list[str] = []
         for path in self._all():
             try:
                 return int(path.stem), _read(path), notes
@@ -116,7 +116,7 @@ class Resumed:
 def _write(path: Path, arrays: Arrays) -> None:
     def fill(temporary: Path) -> None:
         with temporary.open("wb") as file:
-            np.savez(file, **dict(arrays))
+            np.savez(file, allow_pickle=False, **arrays)
 
     write_whole(path, fill)
 

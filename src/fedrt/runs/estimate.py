@@ -11,37 +11,14 @@ import numpy as np
 from fedrt.errors import FedrtError
 from fedrt.files import new_folder, write_json, write_text
 from fedrt.policies import Policy, make_policy
+from fedrt.runs.account import Account, Summary
 from fedrt.runs.directory import RunDirectory
-from fedrt.runs.history import MOST_DEVICE_ROWS, MOST_LINK_ROWS, History
 from fedrt.runs.loop import run_rounds
 from fedrt.scenario import Scenario, scenario_text
 from fedrt.turns import GlobalRound
 from fedrt.world.world import World
 
-Summary = dict[str, Any]
 Progress = Callable[[GlobalRound], None]
-
-PARTS = ("compute_s", "upload_s", "backhaul_s", "waiting_s")
-
-
-class Tally:
-    """Where the time of a run goes, summed on the way so that no table is needed."""
-
-    def __init__(self) -> None:
-        self.parts = dict.fromkeys(PARTS, 0.0)
-
-    def add(self, history: History) -> None:
-        """Count the edge rows of the round just added, as a mean over edges."""
-        rows = history.last_edge_rows
-        for name in PARTS:
-            self.parts[name] += sum(float(chunk[name].mean()) for chunk in rows)
-
-
-def make_history(world: World, device_rows: bool | None = None) -> History:
-    """An empty history; rows per device and link only where they are not too many."""
-    devices = world.fleet.num_devices <= MOST_DEVICE_ROWS if device_rows is None else device_rows
-    links = int(world.base_graph.sum()) // 2 <= MOST_LINK_ROWS
-    return History(world.scenario.control.mixing, devices=devices, links=links)
 
 
 def estimate_run(
@@ -53,45 +30,22 @@ def estimate_run(
     progress: Progress | None = None,
 ) -> Summary:
     """One run without training: its summary, and its history in the directory if there is one."""
-    history = make_history(world, device_rows)
-    tally, done = Tally(), None
+    account = Account(world, policy, device_rows)
     try:
         for done in run_rounds(world, policy):
-            history.add(done)
-            tally.add(history)
+            account.add(done)
             if directory is not None:
-                directory.save_sometimes(history)
+                directory.save_sometimes(account.history)
             if progress is not None:
                 progress(done)
     except FedrtError:
-        if directory is not None and done is not None:
-            directory.save(history)
+        if directory is not None and account.last is not None:
+            directory.save(account.history)
         raise
-    assert done is not None
-    summary = summarise(world, policy, done, tally)
+    summary = account.summary()
     if directory is not None:
-        directory.finish(history, summary)
+        directory.finish(account.history, summary)
     return summary
-
-
-def summarise(world: World, policy: Policy, done: GlobalRound, tally: Tally) -> Summary:
-    """The outcome of a run in a few numbers."""
-    ledger = done.last.after
-    over = ledger.overspent_j
-    return {
-        "scenario": world.scenario.name,
-        "policy": policy.name,
-        "seed": world.seed,
-        "trained": False,
-        "global_rounds": ledger.t,
-        "total_time_s": ledger.time_s,
-        "energy_j_mean": float(ledger.spent_j.mean()),
-        "energy_j_max": float(ledger.spent_j.max()),
-        "over_budget_devices": int((over > 0).sum()),
-        "over_budget_j": float(over.sum()),
-        "time_parts": tally.parts,
-        "base_graph": world.base_graph_words,
-    }
 
 
 def estimate(

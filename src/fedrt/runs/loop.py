@@ -49,6 +49,7 @@ def open_ledger(world: World) -> Ledger:
         rounds.global_rounds,
         rounds.edge_rounds,
         None if horizon == "policy" else cast(Horizon, horizon),
+        world.scenario.learning.participation,
     )
 
 
@@ -102,9 +103,9 @@ def take_turn(
     after = ledger.charge(energy_j, cost.edge_time_s, cost.backhaul_s)
     turn = EdgeRound(t, r, who, seen, plan, cost, allowance_j, after)
     # A user's policy may call a plan feasible that is not: the books decide.
-    if world.scenario.control.budgets == "strict":
-        if plan.status == "best-effort" or after.overspent_j.any():
-            _refuse_plan(turn, policy)
+    broken = plan.status == "best-effort" or bool(after.overspent_j.any())
+    if broken and world.scenario.control.budgets == "strict":
+        _refuse_plan(turn, policy)
     return turn
 
 
@@ -141,6 +142,7 @@ def _refuse_hopeless_budgets(world: World) -> None:
     """Budgets below what computing at f_min alone takes over the run, before it starts."""
     rounds, fleet = world.scenario.rounds, world.fleet
     edge_rounds = rounds.global_rounds * rounds.edge_rounds
+    edge_rounds = round(edge_rounds * world.scenario.learning.participation)
     need_j = edge_rounds * fleet.capacitance / 2 * world.cycles * fleet.cpu_min_hz**2
     short = np.flatnonzero(fleet.energy_budget_j < need_j).tolist()
     if short:

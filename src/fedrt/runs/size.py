@@ -19,7 +19,8 @@ from fedrt.checks import Real, Whole, hint, shown
 from fedrt.errors import FedrtError, InfeasibleError, InputError
 from fedrt.files import write_csv, write_json
 from fedrt.policies import make_policy
-from fedrt.runs.estimate import Progress, Summary, comparison, estimate, over_seeds
+from fedrt.runs.account import Summary
+from fedrt.runs.estimate import Progress, comparison, estimate, over_seeds
 from fedrt.scenario import Scenario, load_scenario
 from fedrt.scenario.fields import PerDeviceRule
 from fedrt.scenario.load import setting_value

@@ -14,7 +14,8 @@ from fedrt.checks import shown
 from fedrt.errors import InfeasibleError, InputError
 from fedrt.files import write_csv, write_json
 from fedrt.policies import make_policy
-from fedrt.runs.estimate import PARTS, Progress, Summary, comparison, estimate
+from fedrt.runs.account import PARTS, Summary
+from fedrt.runs.estimate import Progress, comparison, estimate
 from fedrt.scenario import Scenario, load_scenario
 from fedrt.scenario.load import setting_value
 from fedrt.world.world import World

@@ -5,20 +5,19 @@ A fresh run and a resumed one go the same way: everything is read back from the 
 
 from __future__ import annotations
 
-import math
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from fedrt.errors import FedrtError, InputError
+from fedrt.errors import FedrtError
 from fedrt.policies import Policy, make_policy
+from fedrt.runs.account import Account, Summary
 from fedrt.runs.checkpoint import Checkpoints, Record, Resumed
 from fedrt.runs.directory import RunDirectory, read_run
-from fedrt.runs.estimate import Summary, Tally, make_history, summarise
 from fedrt.runs.history import History
 from fedrt.runs.loop import run_rounds
 from fedrt.scenario import Scenario
@@ -96,32 +95,36 @@ class _Job:
     trainer: Any
 
     def run(self, learner: Learner, finished: int, progress: Progress | None) -> Summary:
-        history = make_history(self.world, self.options.device_rows)
-        tally, rounds = Tally(), []
-        board = _open_board(self.directory.path, finished) if self.options.tensorboard else None
+        account = Account(self.world, self.policy, self.options.device_rows)
+        board = self._board(finished)
         try:
             for done in run_rounds(self.world, self.policy, learner):
-                history.add(done)
-                tally.add(history)
-                rounds.append(done_row(done))
+                account.add(done)
                 if done.last.t >= finished:
                     with uninterrupted():
-                        self._save(done, history)
+                        self._save(done, account.history)
                     if board is not None:
-                        _log(board, done)
+                        board.add(done)
                 if progress is not None:
                     progress(done)
         except (FedrtError, KeyboardInterrupt):
             # The checkpoint is whole whatever happened; the tables catch up with it here.
-            with uninterrupted():
-                self.directory.save(history)
+            if account.last is not None:
+                with uninterrupted():
+                    self.directory.save(account.history)
             raise
-        summary = summarise(self.world, self.policy, done, tally)
-        summary |= learning_summary(rounds, self.options.targets)
+        summary = account.summary(self.options.targets)
         with uninterrupted():
-            self.directory.finish(history, summary)
+            self.directory.finish(account.history, summary)
             self.checkpoints.clear_records()
         return summary
+
+    def _board(self, finished: int) -> Any:
+        if not self.options.tensorboard:
+            return None
+        from fedrt.learning.board import Board
+
+        return Board(self.directory.path / "tensorboard", finished)
 
     def _save(self, done: GlobalRound, history: History) -> None:
         rounds = done.last.t + 1
@@ -130,34 +133,6 @@ class _Job:
         if rounds % self.options.checkpoint_every == 0 or last:
             self.checkpoints.save(rounds, self.trainer.state())
         self.directory.save_sometimes(history)
-
-
-def done_row(done: GlobalRound) -> dict[str, float]:
-    """What the summary needs of a round."""
-    return dict(done.metrics) | {
-        "ends_at_s": done.ends_at_s,
-        "energy_j_mean": float(done.last.after.spent_j.mean()),
-    }
-
-
-def learning_summary(rounds: Sequence[dict[str, float]], targets: Sequence[float]) -> Summary:
-    """Best and final accuracy, and when and at what energy each target was first reached."""
-    measured = [row for row in rounds if not math.isnan(row["accuracy"])]
-    reached = {}
-    for target in targets:
-        first = next((row for row in measured if row["accuracy"] >= target), None)
-        reached[f"{target:g}"] = {
-            "time_s": None if first is None else first["ends_at_s"],
-            "energy_j_mean": None if first is None else first["energy_j_mean"],
-        }
-    return {
-        "trained": True,
-        "best_accuracy": max(row["accuracy"] for row in measured),
-        "final_accuracy": measured[-1]["accuracy"],
-        "final_loss": rounds[-1]["loss"],
-        "targets": reached,
-        "wall_s": sum(row["wall_s"] for row in rounds),
-    }
 
 
 @contextmanager
@@ -174,19 +149,3 @@ def uninterrupted() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
     if waiting:
         raise KeyboardInterrupt
-
-
-def _open_board(path: Path, finished: int) -> Any:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise InputError("--tensorboard: needs pip install fedrt[tensorboard]") from None
-    return SummaryWriter(str(path / "tensorboard"), purge_step=finished)
-
-
-def _log(board: Any, done: GlobalRound) -> None:
-    values = dict(done.metrics) | {"time_s": done.time_s, "ends_at_s": done.ends_at_s}
-    for name, value in values.items():
-        if not math.isnan(value):
-            board.add_scalar(name, value, done.last.t)
-    board.flush()

@@ -49,6 +49,14 @@ def scenario_text(scenario: Scenario) -> str:
     return toml_text(table_of(scenario))
 
 
+def setting_value(raw: str) -> Any:
+    """What a setting's text stands for: a TOML value, else a plain word."""
+    try:
+        return tomllib.loads(f"value = {raw}")["value"]
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return raw.strip()
+
+
 def _load_layers(source: str) -> dict[str, Any]:
     """A preset or file as one table, with what it extends beneath it."""
     is_preset = source in preset_names()
@@ -104,17 +112,13 @@ def _overlay(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, An
 
 
 def _parse_setting(text: str, problems: list[str]) -> dict[str, Any]:
-    """The table that `section.key=value` stands for; the value as TOML, else as a plain word."""
+    """The table that `section.key=value` stands for."""
     key, equals, raw = text.partition("=")
     names = key.strip().split(".")
     if not equals or not all(names) or len(names) > 8:
         problems.append(f"--set {shown(text)}: must be section.key=value")
         return {}
-    value: Any
-    try:
-        value = tomllib.loads(f"value = {raw}")["value"]
-    except (tomllib.TOMLDecodeError, RecursionError):
-        value = raw.strip()
+    value = setting_value(raw)
     for name in reversed(names):
         value = {name: value}
     return dict(value)

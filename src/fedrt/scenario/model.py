@@ -238,6 +238,12 @@ class Learning:
     batch_size: int = setting(Whole(1, 1_000_000), 32)
     momentum: float = setting(Real(least=0, most=0.9999), 0.9)
     augment: bool = setting(Flag(), False)
+    """Random crops with 4 pixels of padding, and mirror images."""
+    averaging: str = setting(OneOf(("uniform", "samples")), "uniform")
+    """What a device's model counts in its edge's average: the same, or its number of samples."""
+    participation: float = setting(Real(above=0, most=1), 1.0)
+    """The share of each edge's devices that train, drawn for every edge round."""
+    dtype: str = setting(OneOf(("float32", "float64")), "float32")
     evaluate_every: int = setting(Whole(1, 1_000_000), 5)
     partition: Partition = setting(
         Kinds((IidPartition, DirichletPartition, PathologicalPartition, WriterPartition)),

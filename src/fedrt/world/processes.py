@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrt import quantities as q
-from fedrt.errors import InputError, reason
+from fedrt.errors import FedrtError, InputError, reason
 from fedrt.graph import BoolMatrix
 from fedrt.plugins import load_plugin
 from fedrt.scenario.model import (
@@ -270,7 +270,9 @@ def _make_custom(settings: Custom, section: str, method: str, fleet: FleetArrays
     options: Mapping[str, Any] = settings.options
     try:
         process = plugin(fleet, seed, **options)
-    except TypeError as error:
+    except FedrtError:
+        raise
+    except Exception as error:
         raise InputError(f"{field} = {settings.kind!r}: cannot be made: {reason(error)}") from error
     if not callable(getattr(process, method, None)):
         raise InputError(f"{field} = {settings.kind!r}: must have a method {method}")

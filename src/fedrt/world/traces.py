@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.checks import Real
+from fedrt.checks import Real, shown
 from fedrt.errors import InputError, reason
 
 FloatArray = NDArray[np.float64]
@@ -38,9 +38,12 @@ def read_trace(file: str, sizes: dict[str, int], value: str, rule: Real) -> Floa
     )
     if problems:
         raise InputError(problems)
-    shape = (int(keys[0].max(initial=-1)) + 1, *list(sizes.values())[1:])
-    if not shape[0]:
-        raise InputError(f"{file}: has no rows")
+    # Before the table is made: one stray round number must not ask for a million rounds of memory.
+    there = np.unique(keys[0])
+    missing = np.flatnonzero(there != np.arange(len(there)))
+    if missing.size:
+        raise InputError(f"{file}: has no value for {next(iter(sizes))} {missing[0]}")
+    shape = (len(there), *list(sizes.values())[1:])
     flat = np.ravel_multi_index(tuple(keys), shape)
     first, count = np.unique(flat, return_counts=True)
     if (count > 1).any():
@@ -84,20 +87,23 @@ def _read_columns(file: str, names: list[str]) -> dict[str, FloatArray]:
             table = csv.read_csv(path)
         else:
             raise InputError(f"{file}: must end in .csv or .parquet")
+        found = table.column_names
     except (OSError, ValueError, pa.ArrowException) as error:
         raise InputError(f"{file}: cannot be read: {reason(error)}") from None
-    if sorted(table.column_names) != sorted(names):
-        raise InputError(
-            f"{file}: has the columns {', '.join(table.column_names)}: must have {', '.join(names)}"
-        )
+    if sorted(found) != sorted(names):
+        has, must = shown(", ".join(found))[1:-1], ", ".join(names)
+        raise InputError(f"{file}: has the columns {has}: must have {must}")
+    if not table.num_rows:
+        raise InputError(f"{file}: has no rows")
     columns = {}
     for name in names:
         column = table.column(name)
         if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
             texts = [str(item) for item in column.to_pylist()]
-            row = next((i for i, text in enumerate(texts) if not _is_number(text)), 0)
-            shown = f"{texts[row]!r} in row {row}" if texts else "no rows"
-            raise InputError(f"{file}: column {name} has {shown}: must be a number")
+            words = (i for i, text in enumerate(texts) if not _is_number(text))
+            row = next(words, None)
+            what = f"the type {column.type}" if row is None else f"{shown(texts[row])} in row {row}"
+            raise InputError(f"{file}: column {name} has {what}: must be a number")
         columns[name] = column.to_numpy().astype(np.float64)
     return columns
 

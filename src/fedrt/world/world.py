@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from fedrt import quantities as q
 from fedrt.checks import Real
-from fedrt.errors import InputError
+from fedrt.errors import InputError, reason
 from fedrt.scenario.model import Custom, Scenario
-from fedrt.seeding import pair_uniforms
+from fedrt.seeding import pair_uniforms, uniforms
 from fedrt.units import linear_from_db
 from fedrt.world.fleet import FleetArrays, draw_fleet
 from fedrt.world.graphs import draw_base_graph
@@ -40,9 +40,27 @@ class World:
         steps, batch = self.scenario.rounds.local_steps, self.scenario.learning.batch_size
         return steps * batch * self.fleet.cycles_per_sample
 
-    def observe(self, t: int, r: int) -> Observation:
-        """The fleet and its channels before edge round r of global round t, without backhaul."""
+    def taking_part(self, t: int, r: int) -> NDArray[np.int64]:
+        """The devices that take part in an edge round: a drawn share of each edge's, or all."""
+        fleet, share = self.fleet, self.scenario.learning.participation
+        everyone = np.arange(fleet.num_devices)
+        if share == 1:
+            return everyone
+        draw = uniforms(fleet.device_key, self.seed, "participation", t, r)
+        size = np.bincount(fleet.edge_of_device, minlength=fleet.num_edges)
+        chosen = np.maximum(1, np.floor(share * size + 0.5).astype(np.int64))
+        order = np.lexsort((draw, fleet.edge_of_device))
+        first = np.concatenate(([0], np.cumsum(size)[:-1]))
+        place = everyone - first[fleet.edge_of_device]
+        return np.sort(order[place < chosen[fleet.edge_of_device]])
+
+    def observe(self, t: int, r: int, who: NDArray[np.int64] | None = None) -> Observation:
+        """The devices and their channels before edge round r of global round t, without backhaul.
+
+        `who` names the devices that take part; None means all of them.
+        """
         fleet, rounds = self.fleet, self.scenario.rounds
+        part: NDArray[np.int64] | slice = slice(None) if who is None else who
         snr_db = self._channel.snr_db(t, r)
         bandwidth_hz = self._bandwidth.hz(t, r)
         if isinstance(self.scenario.channel, Custom):
@@ -54,14 +72,14 @@ class World:
             model_bits=self.scenario.learning.model_bits,
             local_steps=rounds.local_steps,
             gossip_steps=rounds.gossip_steps,
-            edge_of_device=fleet.edge_of_device,
-            cycles=self.cycles,
+            edge_of_device=fleet.edge_of_device[part],
+            cycles=self.cycles[part],
             # Drawn values have tails; no radio works beyond these ends.
-            snr=linear_from_db(np.clip(snr_db, q.SNR_DB.least, q.SNR_DB.most)),
-            tx_power_w=fleet.tx_power_w,
-            capacitance=fleet.capacitance,
-            cpu_min_hz=fleet.cpu_min_hz,
-            cpu_max_hz=fleet.cpu_max_hz,
+            snr=linear_from_db(np.clip(snr_db, q.SNR_DB.least, q.SNR_DB.most)[part]),
+            tx_power_w=fleet.tx_power_w[part],
+            capacitance=fleet.capacitance[part],
+            cpu_min_hz=fleet.cpu_min_hz[part],
+            cpu_max_hz=fleet.cpu_max_hz[part],
             edge_bandwidth_hz=bandwidth_hz,
         )
 
@@ -70,8 +88,7 @@ class World:
         bps = self._backhaul.bps(t)
         if isinstance(self.scenario.backhaul, Custom):
             size = self.fleet.num_edges
-            bps = np.where(self.base_graph, np.asarray(bps, dtype=np.float64), 0.0)
-            bps = _checked(bps, (size, size), q.LINK_BPS, "backhaul.bps", t)
+            bps = _checked(bps, (size, size), q.LINK_BPS, "backhaul.bps", t, self.base_graph)
             if not np.array_equal(bps, bps.T) or not (bps[self.base_graph] > 0).all():
                 raise InputError(
                     f"scenario.backhaul.bps in global round {t}: must be symmetric and > 0 on"
@@ -87,13 +104,23 @@ class World:
 
 
 def _checked(
-    values: FloatArray, shape: tuple[int, ...], rule: Real, name: str, t: int
+    values: object,
+    shape: tuple[int, ...],
+    rule: Real,
+    name: str,
+    t: int,
+    needed: NDArray[np.bool_] | None = None,
 ) -> FloatArray:
-    """What a user's process returned, or a line that says what is wrong with it."""
-    array = np.asarray(values, dtype=np.float64)
+    """What a user's process returned, 0 where not needed; or a line about what is wrong with it."""
     where = f"scenario.{name} in global round {t}"
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{where}: must be an array of numbers: {reason(error)}") from error
     if array.shape != shape:
         raise InputError(f"{where} has the shape {array.shape}: must be {shape}")
+    if needed is not None:
+        array = np.where(needed, array, 0.0)
     good = rule.holds_for(array)
     if not good.all():
         raise InputError(f"{where} = {array[~good][0]:g}: must be {rule.wording}")

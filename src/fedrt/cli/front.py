@@ -1,0 +1,70 @@
+"""`fedrt front`: what more energy buys, over budgets and policies."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from functools import partial
+
+from fedrt.cli.parser import (
+    Commands,
+    Parser,
+    add_command,
+    add_comparison,
+    out_folder,
+    read_policies,
+    read_seeds,
+    save_picture,
+    typed_command,
+)
+
+
+def add(commands: Commands[Parser]) -> None:
+    """Put the command on the command line."""
+    parser = add_command(commands, "front", run, "time against energy over energy budgets")
+    parser.add_argument("scenario", help="a shipped scenario or a TOML file")
+    parser.add_argument(
+        "--budgets",
+        metavar="b1,b2,...",
+        help="J per edge round; default: nine from 0.5 to 4 times the scenario's own",
+    )
+    add_comparison(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Run every policy under every budget; print a table or JSON; save data and picture."""
+    from rich.console import Console
+
+    from fedrt.report.figures import front_figure
+    from fedrt.report.progress import round_progress
+    from fedrt.report.tables import front_table
+    from fedrt.runs.directory import open_folder
+    from fedrt.runs.front import (
+        BUDGET,
+        default_budgets,
+        front_data,
+        front_points,
+        read_budgets,
+        save_front,
+    )
+    from fedrt.runs.sweep import plan_sweep, run_sweep
+
+    policies, seeds = read_policies(args.policies), read_seeds(args.seeds)
+    if args.budgets is None:
+        budgets = default_budgets(args.scenario, args.settings)
+    else:
+        budgets = read_budgets(args.budgets)
+    vary = {BUDGET: [repr(budget) for budget in budgets]}
+    sweep = plan_sweep(args.scenario, vary, policies, seeds, args.settings)
+    scenario = sweep.points[0].scenario
+    out = out_folder(args.out, "front", scenario.name)
+    open_folder(out, scenario, {"vary": sweep.vary, "command": typed_command()})
+    with round_progress(sweep.rounds, quiet=args.json) as progress:
+        outcomes = run_sweep(sweep, partial(save_front, out, sweep), progress)
+    points = front_points(outcomes)
+    save_picture(lambda: front_figure(sweep, points), out, "front")
+    if args.json:
+        print(json.dumps(front_data(sweep, outcomes), allow_nan=False))
+        return
+    Console().print(front_table(sweep, points))
+    print(f"saved in {out}")

@@ -1,0 +1,68 @@
+"""`fedrt size`: the least value of a setting that makes a deadline."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from fedrt.cli.parser import (
+    Commands,
+    Parser,
+    add_command,
+    add_seeds_and_output,
+    out_folder,
+    read_seeds,
+    save_picture,
+    typed_command,
+)
+
+
+def add(commands: Commands[Parser]) -> None:
+    """Put the command on the command line."""
+    text = "the least value of a setting that makes a deadline"
+    parser = add_command(commands, "size", run, text)
+    parser.add_argument("scenario", help="a shipped scenario or a TOML file")
+    parser.add_argument("--deadline", required=True, metavar="10h", help="90s, 45m, 10h, 2d, 1h30m")
+    parser.add_argument(
+        "--vary",
+        action="append",
+        required=True,
+        metavar="KEY=lo..hi",
+        help="a setting and its range, e.g. bandwidth.scale=0.5..8",
+    )
+    parser.add_argument(
+        "--policy",
+        default="fedrt-plus",
+        metavar="NAME",
+        help="name or import path; default: fedrt-plus",
+    )
+    add_seeds_and_output(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Search; print the answer with its evidence, or JSON; save both and a picture."""
+    from rich.console import Console
+
+    from fedrt.report.figures import size_figure
+    from fedrt.report.progress import round_progress
+    from fedrt.report.tables import size_sentence, size_table
+    from fedrt.runs.directory import open_folder
+    from fedrt.runs.size import fit_span, read_span, save_size, size, size_data
+    from fedrt.units import read_duration
+
+    deadline_s, seeds = read_duration(args.deadline, "--deadline"), read_seeds(args.seeds)
+    span, scenario = fit_span(read_span(args.vary), args.scenario, args.settings)
+    out = out_folder(args.out, "size", scenario.name)
+    with round_progress(None, quiet=args.json) as progress:
+        found = size(args.scenario, span, deadline_s, args.policy, seeds, args.settings, progress)
+    open_folder(out, scenario, {"vary": args.vary, "command": typed_command()})
+    save_size(out, found, args.policy, scenario.name, seeds)
+    save_picture(lambda: size_figure(found, args.policy, scenario.name), out, "size")
+    if args.json:
+        print(json.dumps(size_data(found, args.policy, scenario.name), allow_nan=False))
+        return
+    Console().print(size_table(found, seeds))
+    print(size_sentence(found))
+    if found.note is not None:
+        print(f"note: {found.note}")
+    print(f"saved in {out}")

@@ -1,0 +1,59 @@
+"""`fedrt sweep`: an estimate for every combination of varied settings."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from functools import partial
+
+from fedrt.cli.parser import (
+    Commands,
+    Parser,
+    add_command,
+    add_comparison,
+    out_folder,
+    read_policies,
+    read_seeds,
+    save_picture,
+    typed_command,
+)
+
+
+def add(commands: Commands[Parser]) -> None:
+    """Put the command on the command line."""
+    text = "an estimate for every combination of varied settings"
+    parser = add_command(commands, "sweep", run, text)
+    parser.add_argument("scenario", help="a shipped scenario or a TOML file")
+    parser.add_argument(
+        "--vary",
+        action="append",
+        required=True,
+        metavar="KEY=v1,v2,...",
+        help="a setting and its values, e.g. backhaul.scale=1,2; may be repeated",
+    )
+    add_comparison(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Check every point, run all, save table, data and picture; print a table or JSON."""
+    from rich.console import Console
+
+    from fedrt.report.figures import sweep_figure
+    from fedrt.report.progress import round_progress
+    from fedrt.report.tables import sweep_table
+    from fedrt.runs.directory import open_folder
+    from fedrt.runs.sweep import plan_sweep, read_vary, run_sweep, save_sweep, sweep_data
+
+    policies, seeds = read_policies(args.policies), read_seeds(args.seeds)
+    sweep = plan_sweep(args.scenario, read_vary(args.vary), policies, seeds, args.settings)
+    scenario = sweep.points[0].scenario
+    out = out_folder(args.out, "sweep", scenario.name)
+    open_folder(out, scenario, {"vary": sweep.vary, "command": typed_command()})
+    with round_progress(sweep.rounds, quiet=args.json) as progress:
+        outcomes = run_sweep(sweep, partial(save_sweep, out, sweep), progress)
+    save_picture(lambda: sweep_figure(sweep, outcomes), out, "sweep")
+    if args.json:
+        print(json.dumps(sweep_data(sweep, outcomes), allow_nan=False))
+        return
+    Console().print(sweep_table(sweep, outcomes))
+    print(f"saved in {out}")

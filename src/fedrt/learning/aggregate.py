@@ -1,0 +1,41 @@
+"""Averaging inside a cluster, mixing between servers, and how far the servers' models are apart."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+FloatArray = NDArray[np.float64]
+
+
+def averaging_weights(
+    edge_of_device: NDArray[np.int64], samples: NDArray[np.int64] | None = None
+) -> FloatArray:
+    """Each device's share in its edge's average: equal, or by its number of samples."""
+    amount = np.ones(len(edge_of_device)) if samples is None else samples.astype(np.float64)
+    totals = np.bincount(edge_of_device, weights=amount)
+    return amount / totals[edge_of_device]
+
+
+def mix(models: Tensor, mixing: FloatArray, gossip_steps: int) -> Tensor:
+    """The models after psi gossip steps: M^psi u over all servers, in double precision."""
+    power = np.linalg.matrix_power(mixing, gossip_steps)
+    whole = torch.as_tensor(power, dtype=torch.float64, device=models.device)
+    return (whole @ models.double()).to(models.dtype)
+
+
+def pairwise_distance(models: Tensor) -> FloatArray:
+    """The L2 norm between every two edge models; symmetric, zero diagonal."""
+    whole = models.double()
+    # By differences, not through the Gram matrix, which would lose close models' distance.
+    distance = torch.cdist(whole, whole, compute_mode="donot_use_mm_for_euclid_dist")
+    upper = np.triu(distance.cpu().numpy(), k=1)
+    return upper + upper.T
+
+
+def distance_to_average(models: Tensor) -> float:
+    """The mean over servers of the L2 norm to their uniform average."""
+    whole = models.double()
+    return float((whole - whole.mean(0)).norm(dim=1).mean())

@@ -1,0 +1,28 @@
+"""A log that TensorBoard shows; an optional extra."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from fedrt.errors import InputError
+from fedrt.turns import GlobalRound
+
+
+class Board:
+    """Writes what each global round gave; from `first` on, in place of an earlier try's."""
+
+    def __init__(self, folder: Path, first: int) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            raise InputError("--tensorboard: needs pip install fedrt[tensorboard]") from None
+        self.writer = SummaryWriter(str(folder), purge_step=first)
+
+    def add(self, done: GlobalRound) -> None:
+        """Log one round."""
+        values = dict(done.metrics) | {"time_s": done.time_s, "ends_at_s": done.ends_at_s}
+        for name, value in values.items():
+            if not math.isnan(value):
+                self.writer.add_scalar(name, value, done.last.t)
+        self.writer.flush()

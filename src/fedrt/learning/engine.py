@@ -1,0 +1,68 @@
+"""What an engine does: carries out the training part of a plan. It knows no seconds or joules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fedrt.errors import FedrtError
+
+IntArray = NDArray[np.int64]
+
+
+class DivergedError(FedrtError):
+    """Training left the finite numbers."""
+
+    exit_code = 4
+
+
+@dataclass(frozen=True)
+class TrainingOrder:
+    """One edge round of training: who trains, for how long, and what each one's model counts."""
+
+    t: int
+    r: int
+    devices: IntArray
+    """Their numbers in the fleet, ordered by edge."""
+    edge_of_device: IntArray
+    local_steps: IntArray
+    weight: NDArray[np.float64]
+    """Shares in the edge's average; they add up to 1 within each edge."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What an edge round gave."""
+
+    models: Tensor
+    """C x P, one row per edge; an edge that nobody trained for keeps its model."""
+    loss_sum: NDArray[np.float64]
+    """Per device of the order: the sum of its mini-batch losses."""
+
+
+class Engine(Protocol):
+    """Trains all devices of an order, each from its edge's model, and averages them per edge."""
+
+    @property
+    def name(self) -> str: ...
+
+    def train(self, models: Tensor, order: TrainingOrder) -> Trained:
+        """The edge models after one edge round; `models` itself stays as it is."""
+        ...
+
+
+def check_losses(loss_sum: NDArray[np.float64], order: TrainingOrder) -> None:
+    """Stop where a loss is no finite number, naming the first."""
+    bad = np.flatnonzero(~np.isfinite(loss_sum))
+    if bad.size:
+        n = int(bad[0])
+        others = f" and {bad.size - 1} more" if bad.size > 1 else ""
+        raise DivergedError(
+            f"global round {order.t}, edge round {order.r}: the loss of device {order.devices[n]}"
+            f" on edge {order.edge_of_device[n]}{others} is {loss_sum[n]}; try a lower"
+            " learning.learning_rate, or look at that device's data"
+        )

@@ -1,0 +1,53 @@
+"""A module whose whole state lies in one vector, so that averaging and mixing are plain sums.
+
+Parameters come first, then floating-point buffers, then whole-number buffers (counts of batches),
+which are averaged like the rest and rounded when put back.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+class FlatModel:
+    """A module with its parameters, gradients and buffers as views into flat tensors."""
+
+    def __init__(self, module: nn.Module, dtype: torch.dtype, device: torch.device) -> None:
+        self.module = module.to(device=device, dtype=dtype)
+        parameters = list(self.module.parameters())
+        buffers = list(self.module.buffers())
+        floats = [buffer for buffer in buffers if buffer.is_floating_point()]
+        self.counts = [buffer for buffer in buffers if not buffer.is_floating_point()]
+        held = [*parameters, *floats]
+        self.num_parameters = sum(p.numel() for p in parameters)
+        self.num_held = self.num_parameters + sum(b.numel() for b in floats)
+        self.size = self.num_held + sum(b.numel() for b in self.counts)
+        self.held = torch.cat([tensor.detach().reshape(-1) for tensor in held])
+        self.gradient = torch.zeros(self.num_parameters, dtype=dtype, device=device)
+        start = 0
+        for tensor in held:
+            stop = start + tensor.numel()
+            tensor.data = self.held[start:stop].view_as(tensor)
+            if isinstance(tensor, nn.Parameter):
+                tensor.grad = self.gradient[start:stop].view_as(tensor)
+            start = stop
+
+    @property
+    def parameters(self) -> Tensor:
+        """The part of the state that gradients change; a view."""
+        return self.held[: self.num_parameters]
+
+    def state(self) -> Tensor:
+        """A copy of the whole state."""
+        counts = [count.reshape(-1).to(self.held.dtype) for count in self.counts]
+        return torch.cat([self.held, *counts])
+
+    def load(self, state: Tensor) -> None:
+        """Take over a whole state."""
+        self.held.copy_(state[: self.num_held])
+        start = self.num_held
+        for count in self.counts:
+            stop = start + count.numel()
+            count.copy_(state[start:stop].round().view_as(count))
+            start = stop

@@ -1,0 +1,164 @@
+"""The training side of a run: the edge models, what is known of their distances, and accuracy."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fedrt.control.consensus import DistanceEstimate
+from fedrt.control.mixing import MIXINGS
+from fedrt.learning.aggregate import averaging_weights, distance_to_average, mix, pairwise_distance
+from fedrt.learning.engine import TrainingOrder
+from fedrt.learning.evaluate import accuracy
+from fedrt.learning.setup import Setup
+from fedrt.turns import Distances, EdgeRound
+
+FloatArray = NDArray[np.float64]
+
+
+class Trainer:
+    """Algorithm 1 over the plans of a run. Implements the loop's `Learner`.
+
+    `shared` lets several trainers of one setup do equal work once: every state of the edge models
+    has a key made from all that led to it, so equal keys are equal models.
+    """
+
+    def __init__(self, setup: Setup, shared: dict[bytes, Any] | None = None) -> None:
+        self.setup, self.shared = setup, shared
+        edges = setup.world.fleet.num_edges
+        self.models = setup.first_model.repeat(edges, 1)
+        self.key = b"start"
+        self.estimate = DistanceEstimate.unknown(edges)
+        self.linked = setup.world.base_graph
+        self.before_mixing = np.zeros((edges, edges))
+        self.last_true = self.before_mixing
+        self.loss_sum, self.steps = 0.0, 0
+        self.began = time.monotonic()
+
+    def distances(self, t: int) -> Distances:
+        """What linked pairs measure and the estimate for the others.
+
+        Of the models that the servers hold as the last edge round starts; with one edge round, of
+        those just before the previous mixing.
+        """
+        if self.setup.world.scenario.rounds.edge_rounds > 1:
+            true = pairwise_distance(self._parameters())
+        else:
+            true = self.before_mixing
+        if true.any():
+            self.estimate = self.estimate.update(true, self.linked)
+        self.last_true = true
+        return Distances(self.estimate.distance, true)
+
+    def train(self, turn: EdgeRound) -> None:
+        """Train every device of the turn from its edge's model, and average per edge."""
+        order = self._order(turn)
+        self.key = _key(self.key, turn.t, turn.r, order.devices, order.local_steps)
+        trained = self._once(self.key, lambda: self.setup.engine.train(self.models, order))
+        self.models = trained.models
+        self.loss_sum += float(trained.loss_sum.sum())
+        self.steps += int(order.local_steps.sum())
+
+    def mix(self, turn: EdgeRound) -> Mapping[str, float]:
+        """Mix the edge models over the turn's links; loss, accuracies and distances."""
+        scenario, topology = self.setup.world.scenario, turn.plan.topology
+        assert topology is not None
+        if scenario.rounds.edge_rounds == 1:
+            self.before_mixing = pairwise_distance(self._parameters())
+        mixing = MIXINGS[scenario.control.mixing](topology)
+        psi = turn.plan.gossip_steps
+        self.key = _key(self.key, psi, topology)
+        self.models = self._once(self.key, lambda: mix(self.models, mixing, psi))
+        unmeasured = ~self.linked & ~np.eye(len(topology), dtype=bool)
+        gap = self.estimate.distance - self.last_true
+        metrics = {
+            "loss": self.loss_sum / self.steps,
+            "consensus": distance_to_average(self._parameters()),
+            "distance_error": float(gap[unmeasured].mean()) if unmeasured.any() else np.nan,
+        }
+        metrics |= self._accuracies(turn.t)
+        self.linked = topology
+        self.loss_sum, self.steps = 0.0, 0
+        now = time.monotonic()
+        metrics["wall_s"], self.began = now - self.began, now
+        return metrics
+
+    def _accuracies(self, t: int) -> dict[str, float]:
+        """Of the average model and, mean, least and greatest, of the edges'; NaN between times."""
+        rounds, learning = self.setup.world.scenario.rounds, self.setup.world.scenario.learning
+        names = ("accuracy", "edge_accuracy_mean", "edge_accuracy_min", "edge_accuracy_max")
+        if (t + 1) % learning.evaluate_every and t + 1 < rounds.global_rounds:
+            return dict.fromkeys(names, np.nan)
+
+        def measure() -> list[float]:
+            model, samples = self.setup.model, self.setup.samples
+            average = self.models.double().mean(0).to(self.models.dtype)
+            of_edges = [accuracy(model, state, samples) for state in self.models]
+            return [
+                accuracy(model, average, samples),
+                float(np.mean(of_edges)),
+                min(of_edges),
+                max(of_edges),
+            ]
+
+        return dict(zip(names, self._once(_key(self.key, "accuracy"), measure), strict=True))
+
+    def _order(self, turn: EdgeRound) -> TrainingOrder:
+        samples = None
+        if self.setup.world.scenario.learning.averaging == "samples":
+            samples = self.setup.batches.sizes[turn.who]
+        edge_of_device = turn.seen.edge_of_device
+        return TrainingOrder(
+            t=turn.t,
+            r=turn.r,
+            devices=turn.who,
+            edge_of_device=edge_of_device,
+            local_steps=turn.plan.local_steps,
+            weight=averaging_weights(edge_of_device, samples),
+        )
+
+    def _parameters(self) -> torch.Tensor:
+        return self.models[:, : self.setup.model.num_parameters]
+
+    def _once(self, key: bytes, work: Any) -> Any:
+        if self.shared is None:
+            return work()
+        if key not in self.shared:
+            self.shared[key] = work()
+        return self.shared[key]
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """All that the rest of a run depends on, after a mixing."""
+        return {
+            "models": self.models.cpu().numpy(),
+            "distance": self.estimate.distance,
+            "measured_once": self.estimate.measured_once,
+            "linked": self.linked,
+            "before_mixing": self.before_mixing,
+        }
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Take over a saved state."""
+        models = torch.from_numpy(np.array(state["models"]))
+        self.models = models.to(device=self.models.device, dtype=self.models.dtype)
+        self.estimate = DistanceEstimate(
+            np.array(state["distance"]), np.array(state["measured_once"])
+        )
+        self.linked = np.array(state["linked"])
+        self.before_mixing = np.array(state["before_mixing"])
+        self.began = time.monotonic()
+
+
+def _key(before: bytes, *parts: Any) -> bytes:
+    """A digest of what led to a state."""
+    digest = blake2b(before, digest_size=16)
+    for part in parts:
+        digest.update(part.tobytes() if isinstance(part, np.ndarray) else repr(part).encode())
+        digest.update(b"\x1f")
+    return digest.digest()

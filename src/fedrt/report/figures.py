@@ -1,0 +1,308 @@
+"""Pictures of sweeps, sizings and fronts; the one home of matplotlib, which is optional.
+
+Readable without colours: every policy has its own marker and line style, the same in every picture.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedrt.errors import InputError
+from fedrt.files import write_whole
+from fedrt.policies import POLICIES
+from fedrt.runs.estimate import over_seeds
+from fedrt.runs.front import FrontPoint
+from fedrt.runs.size import Sizing
+from fedrt.runs.sweep import Outcome, Sweep
+from fedrt.scenario.load import setting_value
+from fedrt.units import readable_time, time_unit
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's colours, which people with any colour vision can tell apart.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#000000", "#56B4E9")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (7, 2)), (0, (1, 3)))
+GREY = "#666666"
+FRONT: dict[str, Any] = {"color": "#cccccc", "linewidth": 4}
+OVER: dict[str, Any] = {"ls": "none", "marker": "o", "ms": 14, "mfc": "none", "mec": GREY}
+UNITS = {"hz": "Hz", "bps": "bit/s", "j": "J", "w": "W", "db": "dB", "m": "m", "bits": "bit"}
+MOST_PANELS = 9
+MOST_TICKS = 6
+LOG_FROM = 5.0
+"""Ratio of the ends of an axis from which it is logarithmic."""
+
+
+class MissingLibraryError(InputError):
+    """matplotlib is not installed."""
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure of its own, outside pyplot's global state, in inches."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingLibraryError(
+            "no picture without matplotlib: pip install fedrt[plots]"
+        ) from None
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def save_figure(figure: Figure, folder: Path, stem: str) -> None:
+    """Write the figure as PNG and SVG; the same figure gives the same bytes."""
+    import matplotlib
+
+    with warnings.catch_warnings(), matplotlib.rc_context({"svg.hashsalt": "fedrt"}):
+        # A letter that the font lacks is no reason to complain in a terminal.
+        warnings.simplefilter("ignore")
+        for kind, metadata in (("png", {}), ("svg", {"Date": None})):
+
+            def write(path: Path, kind: str = kind, metadata: Any = metadata) -> None:
+                figure.savefig(path, format=kind, dpi=150, metadata=metadata)
+
+            write_whole(folder / f"{stem}.{kind}", write)
+
+
+def policy_style(policy: str, policies: Sequence[str]) -> dict[str, Any]:
+    """Colour, marker and line of a policy; users' own come after the shipped ones."""
+    own = [name for name in policies if name not in POLICIES]
+    i = [*POLICIES, *own].index(policy)
+    return {
+        "color": COLOURS[i % len(COLOURS)],
+        "marker": MARKERS[i % len(MARKERS)],
+        "linestyle": LINES[i % len(LINES)],
+        "markersize": 6.5,
+        "markeredgewidth": 1.0,
+        "linewidth": 1.4,
+    }
+
+
+def key_label(key: str) -> str:
+    """A setting's name with its unit."""
+    words = key.rpartition(".")[2].split("_")
+    units = [UNITS[word] for word in words if word in UNITS]
+    return plain(f"{key} ({units[0]})" if units else key)
+
+
+def plain(text: str) -> str:
+    """The text with nothing in it that matplotlib would take for mathematics."""
+    return text.replace("$", r"\$")
+
+
+def set_log(axes: Axes, axis: str, values: Sequence[float]) -> None:
+    """A logarithmic axis with plain numbers, where its values span a wide range."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    if min(values) <= 0 or max(values) < LOG_FROM * min(values):
+        return
+    (axes.set_xscale if axis == "x" else axes.set_yscale)("log")
+    line = axes.xaxis if axis == "x" else axes.yaxis
+    if max(values) < 1e3 * min(values):
+        line.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        line.set_major_formatter(FuncFormatter(lambda value, place: f"{value:g}"))
+        line.set_minor_formatter(NullFormatter())
+
+
+def tidy_axes(axes: Axes) -> None:
+    """A light grid behind the data and no box around it."""
+    axes.grid(visible=True, which="major", color="#dddddd", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def legend_below(figure: Figure, axes: Axes, inches: float = 1.5) -> None:
+    """One legend under all panels, with as many columns of that width as there is room for."""
+    handles, labels = axes.get_legend_handles_labels()
+    columns = max(1, int(figure.get_figwidth() / inches))
+    figure.legend(
+        handles,
+        labels,
+        loc="outside lower center",
+        ncols=min(columns, len(labels)),
+        frameon=False,
+        handlelength=3.2,
+        fontsize=9,
+    )
+
+
+def sweep_figure(sweep: Sweep, outcomes: Sequence[Outcome]) -> Figure:
+    """Time against one varied setting, a panel for every combination of the others."""
+    x_key = x_axis_key(sweep)
+    others = {key: words for key, words in sweep.vary.items() if key != x_key}
+    panels = [dict(zip(others, words, strict=True)) for words in product(*others.values())]
+    shown, names = panels[:MOST_PANELS], short_names(others)
+    columns = min(3, len(shown))
+    rows = -(-len(shown) // columns)
+    figure = new_figure(max(6.4, 3.1 * columns), 1.4 + max(2.6 * rows, 2.9))
+    grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    size, unit = time_unit(max((max(times(o)) for o in outcomes if o.results), default=0.0))
+    for axes, panel in zip(grid.flat, shown, strict=False):
+        draw_panel(axes, sweep, x_key, panel_outcomes(outcomes, panel), size)
+        title = ", ".join(f"{names[key]} = {word}" for key, word in panel.items())
+        axes.set_title(plain(title), fontsize=9)
+    for axes in grid.flat[len(shown) :]:
+        axes.set_visible(False)
+    grid.flat[0].set_ylim(bottom=0)
+    for row in grid:
+        row[0].set_ylabel(f"total time ({unit})")
+    for axes in grid.flat[max(0, len(shown) - columns) : len(shown)]:
+        axes.set_xlabel(key_label(x_key))
+        axes.tick_params(labelbottom=True)
+    cut = f" (the first {MOST_PANELS} of {len(panels)} panels)" if shown != panels else ""
+    seeds = f", {len(sweep.seeds)} seeds ± deviation" if len(sweep.seeds) > 1 else ""
+    figure.suptitle(plain(sweep.points[0].scenario.name) + seeds + cut, fontsize=11)
+    legend_below(figure, grid.flat[0])
+    return figure
+
+
+def x_axis_key(sweep: Sweep) -> str:
+    """The varied number with the most values, or the first setting if none is a number."""
+    numeric = [key for key, words in sweep.vary.items() if all(map(is_number, words))]
+    return max(numeric or [next(iter(sweep.vary))], key=lambda key: len(sweep.vary[key]))
+
+
+def short_names(keys: Iterable[str]) -> dict[str, str]:
+    """Each setting without its section where that still tells them apart."""
+    last = {key: key.rpartition(".")[2] for key in keys}
+    names = list(last.values())
+    return {key: name if names.count(name) == 1 else key for key, name in last.items()}
+
+
+def is_number(word: str) -> bool:
+    """Whether a typed value is a number."""
+    value = setting_value(word)
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def times(outcome: Outcome) -> Iterator[float]:
+    """Every total time of a point in seconds."""
+    return (run["total_time_s"] for runs in outcome.results.values() for run in runs)
+
+
+def panel_outcomes(outcomes: Sequence[Outcome], panel: Mapping[str, str]) -> list[Outcome]:
+    """The points of a panel."""
+    return [o for o in outcomes if panel.items() <= o.point.settings.items()]
+
+
+def draw_panel(
+    axes: Axes, sweep: Sweep, key: str, outcomes: Sequence[Outcome], size: float
+) -> None:
+    """One line per policy; words on the axis stand side by side and are not joined."""
+    words = sweep.vary[key]
+    numeric = all(map(is_number, words))
+    place = {word: float(setting_value(word)) if numeric else i for i, word in enumerate(words)}
+    for policy in sweep.policies:
+        ran = [o for o in outcomes if policy in o.results]
+        ran.sort(key=lambda o: place[o.point.settings[key]])
+        spread = [over_seeds([r["total_time_s"] for r in o.results[policy]]) for o in ran]
+        style = policy_style(policy, sweep.policies)
+        axes.errorbar(
+            [place[o.point.settings[key]] for o in ran],
+            [s["mean"] / size for s in spread],
+            [s["std"] / size for s in spread] if len(sweep.seeds) > 1 else None,
+            label=plain(policy),
+            capsize=3,
+            **(style if numeric else style | {"linestyle": "none"}),
+        )
+    if numeric:
+        set_log(axes, "x", list(place.values()))
+    if numeric and len(words) <= MOST_TICKS:
+        axes.set_xticks(sorted(place.values()), [f"{x:g}" for x in sorted(place.values())])
+        axes.minorticks_off()
+    elif not numeric:
+        axes.set_xticks(list(place.values()), [plain(word) for word in words])
+        axes.margins(x=0.3)
+    tidy_axes(axes)
+
+
+def size_figure(found: Sizing, policy: str, scenario: str) -> Figure:
+    """Every value tried, its time on each seed, the deadline and the answer."""
+    figure = new_figure(6.4, 4.4)
+    axes = figure.subplots()
+    ran = [each for each in found.tries if each.problem is None]
+    size, unit = time_unit(found.deadline_s)
+    axes.plot([t.value for t in ran], [t.worst_s / size for t in ran], color=GREY, linewidth=0.8)
+    looks: list[tuple[bool, dict[str, Any]]] = [
+        (True, {"marker": "o", "color": COLOURS[0], "label": "makes the deadline"}),
+        (False, {"marker": "X", "color": COLOURS[3], "label": "too slow"}),
+    ]
+    for good, style in looks:
+        some = [t for t in ran if (t.worst_s <= found.deadline_s) == good]
+        axes.plot([t.value for t in some], [t.worst_s / size for t in some], ls="none", **style)
+    several = [(t.value, s / size) for t in ran if len(t.times_s) > 1 for s in t.times_s]
+    if several:
+        axes.plot(*zip(*several, strict=True), "_", color=GREY, label="each seed", zorder=1)
+    broken = [each.value for each in found.tries if each.problem is not None]
+    if broken:
+        top = axes.get_xaxis_transform()
+        axes.plot(broken, [0.98] * len(broken), "kv", mfc="none", transform=top, label="cannot run")
+    deadline = f"deadline, {readable_time(found.deadline_s)}"
+    axes.axhline(
+        found.deadline_s / size, color="black", linestyle="--", linewidth=1, label=deadline
+    )
+    mark_answer(axes, found, size)
+    set_log(axes, "x", [each.value for each in found.tries])
+    set_log(axes, "y", [each.worst_s / size for each in ran])
+    tidy_axes(axes)
+    slowest = ", slowest seed" if several else ""
+    axes.set_ylabel(f"total time{slowest} ({unit})")
+    axes.set_xlabel(key_label(found.span.key))
+    figure.suptitle(plain(f"{scenario}, {policy}"), fontsize=11)
+    legend_below(figure, axes, inches=2.1)
+    return figure
+
+
+def mark_answer(axes: Axes, found: Sizing, size: float) -> None:
+    """A ring around the answer, with its value."""
+    if found.answer is None:
+        return
+    value, time = found.answer.value, found.answer.worst_s / size
+    ring = {"marker": "o", "mfc": "none", "mec": "black", "ms": 13, "ls": "none"}
+    axes.plot([value], [time], label=f"least value, {value:.6g}", **ring)  # type: ignore[arg-type]
+
+
+def front_figure(sweep: Sweep, points: Sequence[FrontPoint]) -> Figure:
+    """Time against energy, a line per policy over its budgets, the efficient points filled."""
+    figure = new_figure(7.0, 5.2)
+    axes = figure.subplots()
+    size, unit = time_unit(max(point.time_s for point in points))
+    best = sorted((p.energy_j, p.time_s / size) for p in points if p.efficient)
+    axes.step(*zip(*best, strict=True), where="post", **FRONT, zorder=0)
+    for policy in sweep.policies:
+        own = [p for p in points if p.policy == policy]
+        style = policy_style(policy, sweep.policies)
+        line = [p.energy_j for p in own], [p.time_s / size for p in own]
+        axes.plot(*line, **(style | {"mfc": "white", "linewidth": 1.0}), label=plain(policy))
+        filled = [p for p in own if p.efficient]
+        spots = [p.energy_j for p in filled], [p.time_s / size for p in filled]
+        axes.plot(*spots, **(style | {"linestyle": "none"}))
+    over = [(p.energy_j, p.time_s / size) for p in points if p.over_budget_devices]
+    if over:
+        axes.plot(*zip(*over, strict=True), **OVER)
+    set_log(axes, "x", [p.energy_j for p in points])
+    set_log(axes, "y", [p.time_s / size for p in points])
+    explain_front(axes, bool(over))
+    tidy_axes(axes)
+    axes.set_xlabel("energy of a device over the run, mean over devices (J)")
+    axes.set_ylabel(f"total time ({unit})")
+    budgets = [p.budget_j for p in points]
+    ends = f"budgets {min(budgets):g} to {max(budgets):g} J per edge round"
+    figure.suptitle(plain(f"{sweep.points[0].scenario.name}: {ends}"), fontsize=11)
+    legend_below(figure, axes, inches=1.75)
+    return figure
+
+
+def explain_front(axes: Axes, over: bool) -> None:
+    """Legend entries for what fill, ring and band mean, drawn nowhere."""
+    grey: dict[str, Any] = {"color": GREY, "marker": "o", "linestyle": "none"}
+    axes.plot([], [], **grey, label="efficient")
+    axes.plot([], [], **grey, mfc="white", label="beaten by another")
+    axes.plot([], [], **FRONT, label="front")
+    if over:
+        axes.plot([], [], **OVER, label="some device over budget")

@@ -1,0 +1,131 @@
+"""Tables and pictures of trained runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from fedrt.report.figures import legend_below, new_figure, policy_style, tidy_axes
+from fedrt.report.tables import comparison_table
+from fedrt.runs.account import Summary
+from fedrt.runs.estimate import over_seeds
+from fedrt.scenario import Scenario
+from fedrt.units import readable_time, time_unit
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def print_run(summary: Summary) -> None:
+    """The outcome of one trained run on stdout."""
+    console = Console()
+    table = Table(
+        title=f"{summary['scenario']}, {summary['policy']}, seed {summary['seed']}",
+        show_header=False,
+    )
+    over = summary["over_budget_devices"]
+    rows = {
+        "simulated time": readable_time(summary["total_time_s"]),
+        "energy of a device, mean": f"{summary['energy_j_mean']:.4g} J",
+        "energy of a device, most": f"{summary['energy_j_max']:.4g} J",
+        "devices over budget": f"{over}, {summary['over_budget_j']:.3g} J" if over else "none",
+        "best accuracy": f"{summary['best_accuracy']:.2%}",
+        "final accuracy": f"{summary['final_accuracy']:.2%}",
+        "real time": readable_time(summary["wall_s"]),
+    }
+    for target, reached in summary["targets"].items():
+        text = "never"
+        if reached["time_s"] is not None:
+            text = f"{readable_time(reached['time_s'])}, {reached['energy_j_mean']:.4g} J"
+        rows[f"accuracy {target} reached"] = text
+    for name, value in rows.items():
+        table.add_row(name, value)
+    console.print(table)
+
+
+def accuracy_table(results: Mapping[str, Sequence[Summary]]) -> Table:
+    """Best and final accuracy, targets, and differences to the first policy paired by seed."""
+    first = next(iter(results))
+    table = Table(
+        title="accuracy of the average model",
+        caption=f"differences to {first} are paired by seed: mean and deviation over seeds",
+    )
+    table.add_column("policy", no_wrap=True)
+    targets = list(results[first][0]["targets"])
+    names = ["best", "final", f"best - {first}", f"time - {first}"]
+    for name in [*names, *(f"to {target}" for target in targets)]:
+        table.add_column(name, justify="right")
+    for policy, runs in results.items():
+        best = over_seeds([run["best_accuracy"] for run in runs])
+        final = over_seeds([run["final_accuracy"] for run in runs])
+        cells = [_percent(best), _percent(final), *_paired(runs, results[first])]
+        for target in targets:
+            times = [run["targets"][target]["time_s"] for run in runs]
+            known = [value for value in times if value is not None]
+            text = readable_time(float(np.mean(known))) if len(known) == len(times) else "never"
+            cells.append(text)
+        table.add_row(policy, *cells)
+    return table
+
+
+def _percent(value: Mapping[str, float | list[float]]) -> str:
+    mean, deviation = float(value["mean"]), float(value["std"])  # type: ignore[arg-type]
+    return f"{mean:.2%}" + (f" ±{deviation:.2%}" if deviation else "")
+
+
+def _paired(runs: Sequence[Summary], first: Sequence[Summary]) -> list[str]:
+    """Differences in best accuracy and in time to the first policy."""
+    if runs is first:
+        return ["", ""]
+    pairs = list(zip(runs, first, strict=True))
+    points = over_seeds([100 * (a["best_accuracy"] - b["best_accuracy"]) for a, b in pairs])
+    time = over_seeds([a["total_time_s"] / b["total_time_s"] - 1 for a, b in pairs])
+    several = len(pairs) > 1
+    return [
+        f"{points['mean']:+.2f}" + (f" ±{points['std']:.2f}" if several else ""),
+        f"{time['mean']:+.1%}" + (f" ±{time['std']:.1%}" if several else ""),
+    ]
+
+
+def print_training_comparison(scenario: Scenario, results: Mapping[str, Sequence[Summary]]) -> None:
+    """Time, energy and accuracy on stdout."""
+    console = Console()
+    console.print(comparison_table(scenario, results))
+    console.print(accuracy_table(results))
+
+
+def accuracy_figure(out: Path, policies: Sequence[str], seeds: Sequence[int]) -> Figure:
+    """Accuracy and loss against simulated time, mean over seeds, with their range shaded."""
+    from pyarrow import parquet
+
+    figure = new_figure(9.0, 4.2)
+    left, right = figure.subplots(1, 2)
+    columns = ["ends_at_s", "accuracy", "loss"]
+    curves = {}
+    for policy in policies:
+        folders = [out / f"{policy.replace(':', '.')}-{seed}" for seed in seeds]
+        tables = [parquet.read_table(f / "rounds.parquet", columns=columns) for f in folders]
+        curves[policy] = {c: np.stack([table[c].to_numpy() for table in tables]) for c in columns}
+    size, unit = time_unit(max(float(curve["ends_at_s"].max()) for curve in curves.values()))
+    for policy, curve in curves.items():
+        time = curve["ends_at_s"].mean(0) / size
+        for axes, name, scale in ((left, "accuracy", 100.0), (right, "loss", 1.0)):
+            values = curve[name] * scale
+            there = ~np.isnan(values[0])
+            style = policy_style(policy, policies) | {"markevery": 0.15, "label": policy}
+            axes.plot(time[there], values.mean(0)[there], **style)
+            if len(seeds) > 1:
+                low, high = values.min(0)[there], values.max(0)[there]
+                axes.fill_between(time[there], low, high, color=style["color"], alpha=0.12, lw=0)
+    for axes, label in ((left, "test accuracy of the average model (%)"), (right, "training loss")):
+        axes.set_xlabel(f"simulated training time ({unit})")
+        axes.set_ylabel(label)
+        tidy_axes(axes)
+    right.set_yscale("log")
+    legend_below(figure, left)
+    return figure

@@ -1,0 +1,74 @@
+"""What the loop hands around: a turn, a global round, and the training that goes with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrt.cost.round import RoundCost
+from fedrt.ledger import Ledger
+from fedrt.plan import Plan
+from fedrt.world.observation import Observation
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Distances:
+    """How far the edge models are apart when the links are chosen."""
+
+    believed: FloatArray
+    """What the coordinator plans with; pairs without a link are estimates."""
+    true: FloatArray
+
+
+class Learner(Protocol):
+    """The training that goes with a run, or what stands in for it."""
+
+    def distances(self, t: int) -> Distances:
+        """Asked once in each global round, before its last edge round."""
+        ...
+
+    def train(self, turn: EdgeRound) -> None:
+        """Carry out the training of an edge round."""
+        ...
+
+    def mix(self, turn: EdgeRound) -> Mapping[str, float]:
+        """Carry out the mixing that ends a global round; what is to be recorded of it."""
+        ...
+
+
+@dataclass(frozen=True)
+class EdgeRound:
+    """One turn of the loop: what was seen, decided, and paid."""
+
+    t: int
+    r: int
+    who: NDArray[np.int64]
+    """The devices that take part, by their numbers in the fleet; `seen` is about them."""
+    seen: Observation
+    plan: Plan
+    cost: RoundCost
+    allowance_j: FloatArray
+    after: Ledger
+
+
+@dataclass(frozen=True)
+class GlobalRound:
+    """The edge rounds up to one mixing of the servers."""
+
+    edge_rounds: tuple[EdgeRound, ...]
+    time_s: float
+    ends_at_s: float
+    distances: Distances
+    metrics: Mapping[str, float]
+    """What training gave: loss, accuracies and the like; empty without training."""
+
+    @property
+    def last(self) -> EdgeRound:
+        """The edge round that ends in mixing."""
+        return self.edge_rounds[-1]

@@ -1,0 +1,397 @@
+"""The loop: observe, plan, price, charge, recomputed by hand and at the ends of every setting."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from tiny import tiny
+
+from fedrt.cli import main
+from fedrt.control.consensus import unlinked_distance
+from fedrt.errors import InfeasibleError, InputError
+from fedrt.graph import is_connected
+from fedrt.policies import POLICIES, make_policy
+from fedrt.runs.loop import Distances, GlobalRound, StandIn, run_rounds, see_backhaul
+from fedrt.world.world import World
+
+FEW_EDGES = ("fleet.num_edges=6", "fleet.num_devices=12", "fleet.cluster_sizes=even")
+
+
+def run(scenario, policy="fedrt") -> list[GlobalRound]:
+    chosen = make_policy(policy) if isinstance(policy, str) else policy
+    return list(run_rounds(World(scenario, 0), chosen))
+
+
+def topologies(rounds) -> list[np.ndarray]:
+    return [done.last.plan.topology for done in rounds]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_run_recomputed_from_the_equations(policy):
+    """Times and energies of SPEC 3 with loops and plain floats, from the plans alone."""
+    scenario, spent, clock = tiny(), np.zeros(7), 0.0
+    alpha = World(scenario, 0).fleet.capacitance
+    for t, done in enumerate(run(scenario, policy)):
+        edge_s = np.zeros(3)
+        for r, turn in enumerate(done.edge_rounds):
+            assert (turn.t, turn.r) == (t, r)
+            slowest = [0.0, 0.0, 0.0]
+            for n, c in enumerate([0, 0, 1, 1, 1, 2, 2]):
+                work = int(turn.plan.local_steps[n]) * 32 * 94.2e6
+                f, b = float(turn.plan.cpu_hz[n]), float(turn.plan.bandwidth_hz[n])
+                upload_s = 8e6 / np.log2(1 + float(turn.seen.snr[n])) / b
+                slowest[c] = max(slowest[c], work / f + upload_s)
+                spent[n] += 0.01 * upload_s + alpha[n] / 2 * work * f**2
+            edge_s += slowest
+            assert_allclose(turn.after.spent_j, spent, rtol=1e-12)
+        bps, topology = turn.seen.backhaul.bps, turn.plan.topology
+        for c in range(3):
+            edge_s[c] += 10 * 8e6 / min(bps[c, d] for d in range(3) if topology[c, d])
+        clock += max(edge_s)
+        assert_allclose(done.time_s, max(edge_s), rtol=1e-12)
+        assert_allclose(done.ends_at_s, clock, rtol=1e-12)
+        assert_allclose(turn.after.time_s, clock, rtol=1e-12)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_one_edge_round_and_one_server(policy):
+    for settings in (
+        ["rounds.edge_rounds=1"],
+        ["fleet.num_edges=1", "fleet.cluster_sizes=[7]"],
+        ["fleet.num_edges=1", "fleet.cluster_sizes=[7]", "rounds.edge_rounds=1"],
+        ["fleet.num_edges=1", "fleet.num_devices=1", "fleet.cluster_sizes=[1]"],
+    ):
+        rounds = run(tiny(*settings), policy)
+        assert len(rounds) == 4
+        for done in rounds:
+            assert np.isfinite(done.time_s)
+            assert done.time_s > 0
+            if done.last.seen.num_edges == 1:
+                assert_array_equal(done.last.cost.backhaul_s, [0.0])
+                assert_allclose(done.time_s, sum(x.cost.edge_time_s[0] for x in done.edge_rounds))
+
+
+def test_only_the_last_edge_round_sees_links():
+    for done in run(tiny("rounds.edge_rounds=3")):
+        assert [turn.seen.backhaul is None for turn in done.edge_rounds] == [True, True, False]
+        assert [turn.plan.topology is None for turn in done.edge_rounds] == [True, True, False]
+
+
+@pytest.mark.parametrize("policy", ["fedrt", "static-r", "fedrt-plus"])
+def test_distances_of_zero_keep_the_base_graph(policy):
+    world = World(tiny(*FEW_EDGES), 0)
+    learner = StandIn(world)
+    learner.distances = lambda t: Distances(np.zeros((6, 6)), np.zeros((6, 6)))
+    rounds = list(run_rounds(world, make_policy(policy), learner))
+    for topology in topologies(rounds):
+        assert_array_equal(topology, ~np.eye(6, dtype=bool))
+
+
+@pytest.mark.parametrize("policy", ["fedrt", "static-r", "fedrt-plus"])
+@pytest.mark.parametrize("graph", ['{kind="complete"}', '{kind="ring"}'])
+def test_kappa_from_no_pruning_to_connectivity_alone(policy, graph):
+    counts = []
+    for kappa in (0, 0.5, 1):
+        scenario = tiny(*FEW_EDGES, f"control.kappa={kappa}", f"base_graph={graph}")
+        world, rounds = World(scenario, 0), run(scenario, policy)
+        for done, topology in zip(rounds, topologies(rounds), strict=True):
+            assert is_connected(topology)
+            assert not (topology & ~world.base_graph).any()
+            distance = world.stand_in_distance(done.last.t)
+            base = unlinked_distance(world.base_graph, distance)
+            full = distance.sum() / 36
+            left = unlinked_distance(topology, distance)
+            assert left <= (base + kappa * (full - base)) * (1 + 1e-12)
+        counts.append(sum(int(topology.sum()) // 2 for topology in topologies(rounds)))
+    links = int(world.base_graph.sum()) // 2
+    assert counts[0] == 4 * links
+    assert counts[0] > counts[1] >= counts[2] >= 4 * 5
+
+
+def test_connectivity_alone_is_what_kappa_1_means():
+    world = World(tiny(*FEW_EDGES, "control.kappa=1"), 0)
+    seen = see_backhaul(world, 0, world.stand_in_distance(0))
+    assert_allclose(seen.consensus_limit, world.stand_in_distance(0).sum() / 36, rtol=1e-15)
+
+
+@pytest.mark.parametrize("policy", ["static-t", "ce-fedavg", "mll-sgd"])
+def test_policies_that_do_not_choose_keep_every_link_all_along(policy):
+    scenario = tiny(*FEW_EDGES, 'base_graph={kind="erdos-renyi",probability=0.5}')
+    for topology in topologies(run(scenario, policy)):
+        assert_array_equal(topology, World(scenario, 0).base_graph)
+
+
+@pytest.mark.parametrize("policy", ["static-r", "ce-fedavg", "mll-sgd"])
+def test_policies_that_split_evenly_do_so_all_along(policy):
+    scenario = tiny('bandwidth={kind="uniform",low_hz=1e6,high_hz=3e6}')
+    for done in run(scenario, policy):
+        for turn in done.edge_rounds:
+            share = np.repeat(turn.seen.edge_bandwidth_hz / [2, 3, 2], [2, 3, 2])
+            assert_allclose(turn.plan.bandwidth_hz, share, rtol=1e-15)
+
+
+def test_choosing_pays():
+    scenario = tiny(*FEW_EDGES, "rounds.global_rounds=10")
+    end = {name: run(scenario, name)[-1].ends_at_s for name in POLICIES}
+    assert end["fedrt-plus"] <= end["fedrt"] <= min(end["static-r"], end["static-t"])
+    assert max(end["static-r"], end["static-t"]) <= end["ce-fedavg"]
+
+
+class Spy:
+    """Plans as another policy does, and remembers what it was shown."""
+
+    def __init__(self, policy):
+        self.policy, self.name = policy, policy.name
+        self.energy_horizon = policy.energy_horizon
+        self.shown = []
+
+    def plan(self, seen, books):
+        self.shown.append(seen)
+        return self.policy.plan(seen, books)
+
+
+def test_all_policies_see_the_same_world():
+    scenario = tiny(*FEW_EDGES)
+    spies = [Spy(make_policy(name)) for name in POLICIES]
+    for spy in spies:
+        run(scenario, spy)
+        assert len(spy.shown) == 8
+        for seen, first in zip(spy.shown, spies[0].shown, strict=True):
+            for f in fields(seen):
+                mine, other = getattr(seen, f.name), getattr(first, f.name)
+                if f.name != "backhaul":
+                    assert_array_equal(mine, other)
+                elif mine is not None:
+                    assert_array_equal(mine.bps, other.bps)
+                    assert_array_equal(mine.consensus_distance, other.consensus_distance)
+                    assert mine.consensus_limit == other.consensus_limit
+
+
+@pytest.mark.parametrize("policy", ["fedrt", "fedrt-plus"])
+def test_the_scenario_overrules_the_horizon(policy):
+    spent = {}
+    for horizon in ("policy", "paper", "exact"):
+        last = run(tiny(f"control.energy_horizon={horizon}"), policy)[-1].last
+        spent[horizon] = last.after.spent_j
+        # Before the last of 8 edge rounds: what is left over 1, or over the paper's 1 + 2.
+        left = last.after.left_j + last.cost.energy_j
+        own = "paper" if policy == "fedrt" else "exact"
+        count = 3 if "paper" in (horizon, own if horizon == "policy" else "") else 1
+        assert_allclose(last.allowance_j, left / count, rtol=1e-12)
+    assert_array_equal(spent["policy"], spent[own])
+    assert spent["exact"].sum() > spent["paper"].sum()
+
+
+STRICT = 'control={budgets="strict"}'
+
+
+def test_strict_refuses_hopeless_budgets_at_the_start(tmp_path, capsys):
+    scenario = tiny(STRICT, "fleet.energy_budget_j=[9,9,1,9,9,0.5,9]")
+    with pytest.raises(InfeasibleError) as caught:
+        run(scenario, "fedrt")
+    assert caught.value.exit_code == 3
+    alpha = World(scenario, 0).fleet.capacitance
+    for line, n, budget in zip(caught.value.lines, (2, 5), ("1", "0.5"), strict=True):
+        # 8 edge rounds x alpha / 2 x 3.0144e10 cycles x (2e9 Hz)^2
+        need = 8 * alpha[n] / 2 * 3.0144e10 * 4e18
+        assert line.startswith(f"device {n}: its budget is {budget} J")
+        assert f"takes {need:.6g} J in 8 edge rounds" in line
+
+
+def bad_round_2(tmp_path) -> str:
+    """A trace in which device 4 is all but gone in global round 2, edge round 1."""
+    path = tmp_path / "trace.csv"
+    rows = [
+        f"{t},{r},{n},{-25 if (t, r, n) == (2, 1, 4) else 12}"
+        for t in range(4)
+        for r in range(2)
+        for n in range(7)
+    ]
+    path.write_text("\n".join(["global_round,edge_round,device,snr_db", *rows]) + "\n")
+    return f'channel={{kind="trace",file="{path}"}}'
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_strict_stops_where_a_later_draw_cannot_be_paid(policy, tmp_path):
+    scenario = tiny(STRICT, bad_round_2(tmp_path), "fleet.energy_j_per_edge_round=1.5")
+    rounds = run_rounds(World(scenario, 0), make_policy(policy))
+    assert [next(rounds).last.t, next(rounds).last.t] == [0, 1]
+    with pytest.raises(InfeasibleError) as caught:
+        next(rounds)
+    assert caught.value.exit_code == 3
+    assert all("global round 2, edge round 1" in line for line in caught.value.lines)
+    found = re.search(
+        r"allowance of edge 1, device 2 = (\S+): .* take (\S+) J; allow (\S+) J more",
+        "\n".join(caught.value.lines),
+    )
+    allowance, need, more = map(float, found.groups())
+    assert 0 < allowance < need
+    assert_allclose(need - allowance, more, rtol=1e-4)
+    assert len(run(replace(scenario, control=tiny().control), policy)) == 4
+
+
+OWN = """
+from dataclasses import replace
+import numpy as np
+from fedrt.policies.ce_fedavg import CEFedAvg
+
+class Own:
+    name = "own"
+    energy_horizon = "exact"
+    def plan(self, seen, books):
+        plan = CEFedAvg().plan(seen, books)
+        return self.change(plan, seen)
+    def change(self, plan, seen):
+        return plan
+
+def broken(**changes):
+    class Broken(Own):
+        def change(self, plan, seen):
+            return replace(plan, **{k: f(plan, seen) for k, f in changes.items()})
+    return Broken
+
+def last(make):
+    return lambda plan, seen: None if seen.backhaul is None else make(plan, seen)
+
+def lonely(plan, seen):
+    links = plan.topology.copy()
+    links[0] = links[:, 0] = False
+    return links
+
+def lopsided(plan, seen):
+    links = plan.topology.copy()
+    links[0, 1] = False
+    return links
+
+Shape = broken(bandwidth_hz=lambda p, s: np.ones(3))
+Wide = broken(bandwidth_hz=lambda p, s: p.bandwidth_hz * 1.01)
+NoHz = broken(bandwidth_hz=lambda p, s: p.bandwidth_hz * 0)
+Nan = broken(bandwidth_hz=lambda p, s: p.bandwidth_hz * np.nan)
+List = broken(bandwidth_hz=lambda p, s: p.bandwidth_hz.tolist())
+Fast = broken(cpu_hz=lambda p, s: s.cpu_max_hz * 1.01)
+NanCpu = broken(cpu_hz=lambda p, s: p.cpu_hz * np.nan)
+Lazy = broken(local_steps=lambda p, s: p.local_steps * 0)
+Half = broken(local_steps=lambda p, s: p.local_steps + 0.5)
+Mute = broken(gossip_steps=lambda p, s: 0)
+NanGossip = broken(gossip_steps=lambda p, s: float("nan"))
+Lonely = broken(topology=last(lonely))
+Lopsided = broken(topology=last(lopsided))
+Outside = broken(topology=last(lambda p, s: ~np.eye(s.num_edges, dtype=bool)))
+Early = broken(topology=lambda p, s: np.ones((3, 3), dtype=bool))
+Late = broken(topology=lambda p, s: None)
+Numbers = broken(topology=last(lambda p, s: p.topology.astype(float)))
+Listed = broken(topology=last(lambda p, s: p.topology.tolist()))
+Small = broken(topology=last(lambda p, s: p.topology[1:, 1:]))
+Word = broken(status=lambda p, s: "great")
+
+class Nothing(Own):
+    def change(self, plan, seen):
+        return None
+
+class Many(Own):
+    def change(self, plan, seen):
+        return replace(plan, bandwidth_hz=plan.bandwidth_hz * 2, cpu_hz=plan.cpu_hz * 2)
+
+class Spender(Own):
+    def change(self, plan, seen):
+        return replace(plan, cpu_hz=seen.cpu_max_hz.copy(), status="feasible")
+
+class Sayer(Own):
+    def change(self, plan, seen):
+        return replace(plan, status="best-effort")
+
+class NoName:
+    energy_horizon = "exact"
+    def plan(self, seen, books): ...
+
+class Horizon(Own):
+    energy_horizon = "far"
+"""
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    (tmp_path / "own_loop_policy.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+@pytest.mark.usefixtures("own")
+def test_a_policy_of_ones_own():
+    mine, theirs = run(tiny(), "own_loop_policy:Own"), run(tiny(), "ce-fedavg")
+    assert mine[-1].ends_at_s == theirs[-1].ends_at_s
+
+
+@pytest.mark.usefixtures("own")
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("Shape", "bandwidth_hz has the shape (3,): must be (7,)"),
+        ("Wide", "bandwidth_hz: must add up to no more"),
+        ("NoHz", "bandwidth_hz: must be finite and > 0"),
+        ("Nan", "bandwidth_hz: must be finite and > 0"),
+        ("List", "must be a numpy array of floats"),
+        ("Fast", "cpu_hz: must lie from"),
+        ("NanCpu", "cpu_hz: must lie from"),
+        ("Lazy", "local_steps: must be >= 1"),
+        ("Half", "must be a numpy array of whole numbers"),
+        ("Mute", "gossip_steps = 0: must be a whole number >= 1"),
+        ("NanGossip", "gossip_steps = NaN: must be a whole number >= 1"),
+        ("Lonely", "topology: must connect all edge servers"),
+        ("Lopsided", "topology: must be symmetric"),
+        ("Outside", "inside the base graph"),
+        ("Early", "topology: must be None before the last edge round"),
+        ("Late", "topology: must be a boolean array of the shape (3, 3)"),
+        ("Numbers", "topology: must be a boolean array of the shape (3, 3)"),
+        ("Listed", "topology: must be a boolean array of the shape (3, 3)"),
+        ("Small", "topology: must be a boolean array of the shape (3, 3)"),
+        ("Word", "status = 'great': must be one of"),
+        ("Nothing", "returned null: must be a fedrt.plan.Plan"),
+    ],
+)
+def test_a_broken_plan_is_one_line(name, words):
+    with pytest.raises(InputError) as caught:
+        run(tiny('base_graph={kind="star"}'), f"own_loop_policy:{name}")
+    (line,) = caught.value.lines
+    links = {"Lonely", "Lopsided", "Outside", "Late", "Numbers", "Listed", "Small"}
+    turn = int(name in links)  # links are planned in the last edge round
+    assert line.startswith(f"policy own, global round 0, edge round {turn}: ")
+    assert words in line
+
+
+@pytest.mark.usefixtures("own")
+def test_every_problem_of_a_plan_at_once(capsys, tmp_path):
+    with pytest.raises(InputError) as caught:
+        run(tiny(), "own_loop_policy:Many")
+    assert len(caught.value.lines) == 2
+
+
+@pytest.mark.usefixtures("own")
+@pytest.mark.parametrize(
+    ("name", "words"), [("NoName", "has no name"), ("Horizon", "energy_horizon"), ("Gone", "Gone")]
+)
+def test_a_policy_that_cannot_be_had_is_one_line(name, words, capsys, tmp_path):
+    out = tmp_path / "out"
+    args = ["estimate", "--policies", f"own_loop_policy:{name}", "--out", str(out)]
+    assert main(args) == 2
+    text, err = capsys.readouterr()
+    assert text == ""
+    assert err.count("\n") == 1
+    assert words in err
+    assert not out.exists()
+
+
+@pytest.mark.usefixtures("own")
+def test_strict_believes_the_books_and_not_the_policy():
+    # Device 5 computes with 1.05 J at f_min and 2.36 J at f_max: 1.5 J can be kept.
+    strict = tiny(STRICT, "fleet.energy_budget_j=1.5", "rounds={global_rounds=1,edge_rounds=1}")
+    assert len(run(strict, "fedrt-plus")) == 1
+    with pytest.raises(
+        InfeasibleError, match=r"device 5: its budget is 1\.5 J, but policy own has"
+    ):
+        run(strict, "own_loop_policy:Spender")
+    with pytest.raises(InfeasibleError, match="policy own calls its plan best-effort"):
+        run(tiny(STRICT, "fleet.energy_j_per_edge_round=100"), "own_loop_policy:Sayer")

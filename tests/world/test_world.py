@@ -1,0 +1,82 @@
+"""A world: the same for every policy, in any order of asking."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from tiny import tiny
+
+from fedrt.world.world import World
+
+WORLDS = {
+    "uniform": (),
+    "gauss-markov": ('channel={kind="gauss-markov",mean_db=8,std_db=4,correlation=0.8}',),
+    "path-loss": ('channel={kind="path-loss",snr_at_1m_db=90,fading_db=3}',),
+    "all random": (
+        'bandwidth={kind="uniform",low_hz=1e6,high_hz=2e6}',
+        'base_graph={kind="erdos-renyi",probability=0.3}',
+        "fleet.tx_power_w={uniform=[0.01,0.1]}",
+    ),
+}
+ROUNDS = [(t, r) for t in range(4) for r in range(2)]
+
+
+def everything(world: World, t: int, r: int) -> list[np.ndarray]:
+    seen = world.observe(t, r)
+    arrays = [np.asarray(getattr(seen, f.name)) for f in fields(seen) if f.name != "backhaul"]
+    return [*arrays, world.backhaul_bps(t), world.stand_in_distance(t), world.base_graph]
+
+
+@pytest.mark.parametrize("settings", WORLDS.values(), ids=WORLDS.keys())
+def test_the_same_whatever_the_order_of_asking(settings):
+    scenario = tiny(*settings)
+    world = World(scenario, 3)
+    first = {when: everything(world, *when) for when in ROUNDS}
+    other = World(scenario, 3)
+    for i in np.random.default_rng(1).permutation(np.repeat(np.arange(len(ROUNDS)), 2)):
+        for a, b in zip(everything(other, *ROUNDS[i]), first[ROUNDS[i]], strict=True):
+            assert_array_equal(a, b)
+
+
+def test_seeds_differ():
+    one, two = (World(tiny(*WORLDS["all random"]), seed) for seed in (0, 1))
+    a, b = one.observe(0, 0), two.observe(0, 0)
+    names = [f.name for f in fields(a) if f.name != "backhaul"]
+    moved = {name for name in names if not np.array_equal(getattr(a, name), getattr(b, name))}
+    assert moved == {"snr", "tx_power_w", "capacitance", "edge_bandwidth_hz"}
+    assert not np.array_equal(one.backhaul_bps(0), two.backhaul_bps(0))
+    assert not np.array_equal(one.stand_in_distance(0), two.stand_in_distance(0))
+
+
+def test_stand_in_distances():
+    world = World(tiny("fleet.num_edges=7", "fleet.cluster_sizes=even"), 0)
+    off = ~np.eye(7, dtype=bool)
+    for t in range(3):
+        distance = world.stand_in_distance(t)
+        assert_array_equal(distance, distance.T)
+        assert_array_equal(np.diag(distance), np.zeros(7))
+        assert distance[off].min() >= 1.0
+        assert distance[off].max() < 1.3
+    spread = np.concatenate([world.stand_in_distance(t)[off] for t in range(200)])
+    assert abs(spread.mean() - 1.15) < 5 * 0.3 / np.sqrt(12 * len(spread) / 2)
+    assert not np.array_equal(world.stand_in_distance(0), world.stand_in_distance(1))
+
+
+def test_cycles_are_steps_times_batch_times_cycles_per_sample():
+    # 10 steps x 32 samples x 94.2e6 cycles = 3.0144e10.
+    assert_array_equal(World(tiny(), 0).observe(0, 0).cycles, np.full(7, 3.0144e10))
+
+
+def test_more_devices_or_servers_move_nobody():
+    small = World(tiny(), 0)
+    large = World(tiny("fleet.num_devices=9", "fleet.cluster_sizes=[2,3,4]"), 0)
+    wide = World(tiny("fleet.num_edges=4", "fleet.cluster_sizes=[2,3,1,1]"), 0)
+    for t, r in ROUNDS:
+        snr = small.observe(t, r).snr
+        assert_array_equal(large.observe(t, r).snr[:7], snr)
+        assert_array_equal(wide.observe(t, r).snr, snr)
+        assert_array_equal(wide.backhaul_bps(t)[:3, :3], small.backhaul_bps(t))
+        assert_array_equal(wide.stand_in_distance(t)[:3, :3], small.stand_in_distance(t))

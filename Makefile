@@ -4,18 +4,19 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test check format bench clean
+.PHONY: help demo test check format bench kill-campaign clean
 
 help:
-	@echo "make demo    estimate all policies on a small fleet"
+	@echo "make demo    train five policies on digits and compare them (a minute)"
 	@echo "make test    all tests"
 	@echo "make check   format, lint, types, fast tests"
 	@echo "make format  let ruff rewrite the code"
 	@echo "make bench   the control benchmark (minutes)"
+	@echo "make kill-campaign   kill and resume a training run 50 times (15 minutes)"
 	@echo "make clean   remove .venv and caches"
 
 demo: $(VENV)/.ready
-	$(BIN)/fedrt estimate quickstart --seeds 0,1,2
+	$(BIN)/fedrt compare quickstart
 
 test: $(VENV)/.ready-dev
 	$(BIN)/python -m pytest -n 2
@@ -32,6 +33,9 @@ format: $(VENV)/.ready-dev
 
 bench: $(VENV)/.ready-dev
 	$(BIN)/python benchmarks/control.py
+
+kill-campaign: $(VENV)/.ready-dev
+	$(BIN)/python tools/kill_campaign.py --trials 50 --seed 0
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -30,6 +30,7 @@ HOMES = {
     "matplotlib": {"report"},
     "plotly": {"report"},
     "numba": {"control"},
+    "sklearn": {"learning"},
 }
 
 

@@ -15,11 +15,14 @@ from typing import Any
 
 from fedrt.errors import FedrtError, InputError, reason
 
+TORN = ".torn"
+"""How the name of a file ends while it is being written."""
+
 
 def write_whole(path: Path, write: Callable[[Path], None]) -> None:
     """Let `write` fill a temporary file beside `path`, then put it in place in one step."""
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+        handle, name = tempfile.mkstemp(TORN, f".{path.name}-", path.parent)
         os.close(handle)
         temporary = Path(name)
         try:
@@ -32,6 +35,20 @@ def write_whole(path: Path, write: Callable[[Path], None]) -> None:
             temporary.unlink(missing_ok=True)
     except OSError as error:
         raise FedrtError(f"{path}: cannot be written: {reason(error)}") from error
+
+
+def clear_torn(folder: Path) -> None:
+    """Remove what a killed writer left half written; only where nobody else writes."""
+    for path in folder.glob(f".*{TORN}"):
+        path.unlink(missing_ok=True)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder unless it is there."""
+    try:
+        path.mkdir(exist_ok=True)
+    except OSError as error:
+        raise FedrtError(f"{path}: cannot be made: {reason(error)}") from None
 
 
 def write_text(path: Path, text: str) -> None:

@@ -90,7 +90,7 @@ def test_malicious_pickles_are_not_run(tmp_path, protocol):
         Malicious(open, str(trace), "w"),
         Malicious(np.ndarray.tofile, np.zeros(3), str(trace)),
         Malicious(np.load, str(trace), None, True),
-        Malicious(getattr, os, "system") if protocol == -1 else Malicious(eval, "1"),
+        Malicious(eval, "1"),
     ):
         images, labels = made.cifar_batch(0)
         rows = made.cifar_rows(images)

@@ -95,8 +95,8 @@ def test_words_need_no_quotes_and_kinds_start_afresh():
 
 
 def test_budgets_per_round_or_in_total_one_value_or_one_per_device():
-    each = load_scenario("quickstart", [f"fleet.energy_j_per_edge_round={[0.1] * 30}"])
-    assert each.fleet.energy_j_per_edge_round.values == (0.1,) * 30
+    each = load_scenario("quickstart", [f"fleet.energy_j_per_edge_round={[0.1] * 20}"])
+    assert each.fleet.energy_j_per_edge_round.values == (0.1,) * 20
     total = load_scenario("quickstart", ["fleet.energy_budget_j=40"])
     assert total.fleet.energy_budget_j == PerDevice(40, 40)
     assert total.fleet.energy_j_per_edge_round is None

@@ -39,8 +39,7 @@ def run(args: argparse.Namespace) -> None:
     """Train every policy on every seed; print a table or JSON; save runs and a picture."""
     from fedrt.report.learning import accuracy_figure, print_training_comparison
     from fedrt.report.progress import comparison_progress
-    from fedrt.runs.compare import compare
-    from fedrt.runs.estimate import comparison
+    from fedrt.runs.compare import compare, training_comparison
     from fedrt.scenario import load_scenario
 
     scenario = load_scenario(args.scenario, args.settings)
@@ -54,7 +53,7 @@ def run(args: argparse.Namespace) -> None:
         )
     save_picture(lambda: accuracy_figure(out, policies, seeds), out, "accuracy")
     if args.json:
-        print(json.dumps(comparison(scenario.name, results), allow_nan=False))
+        print(json.dumps(training_comparison(scenario.name, results), allow_nan=False))
         return
     print_training_comparison(scenario, results)
     print(f"saved in {out}")

@@ -221,10 +221,9 @@ def _picture(given: str | None, default: str) -> Path:
 
     path = Path("runs") / default if given is None else Path(given)
     if given is not None:
-        if path.suffix.lower() not in PICTURES:
+        if path.suffix.lower() not in PICTURES or "\0" in given:
             raise InputError(f"--out {shown(given)}: must end in {', '.join(PICTURES)}")
-        try:
-            refuse_existing(path)
-        except ValueError as error:
-            raise InputError(f"--out {shown(given)}: {reason(error)}") from None
+        if not path.parent.is_dir():
+            raise InputError(f"--out {shown(given)}: {path.parent} must be a folder that is there")
+        refuse_existing(path)
     return path

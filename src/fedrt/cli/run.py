@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedrt.checks import Real, Whole
+from fedrt.checks import Maybe, Real, Text, Whole, shown
 from fedrt.cli.parser import Commands, Parser, add_command, add_settings, read_seeds, typed_command
 from fedrt.errors import InputError
 
 if TYPE_CHECKING:
+    from fedrt.runs.account import Summary
     from fedrt.runs.training import RunOptions
 
 
@@ -33,22 +36,16 @@ def add(commands: Commands[Parser]) -> None:
     parser.add_argument("--resume", metavar="DIR", help="go on with a run that was stopped")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON only")
     add_training(parser)
-    parser.add_argument(
-        "--checkpoint-every", default="1", metavar="N", help="global rounds; default: 1"
-    )
-    parser.add_argument(
-        "--keep-checkpoints", default="2", metavar="N", help="how many to keep; default: 2"
-    )
+    parser.add_argument("--checkpoint-every", metavar="N", help="global rounds; default: 1")
+    parser.add_argument("--keep-checkpoints", metavar="N", help="how many to keep; default: 2")
     parser.add_argument("--tensorboard", action="store_true", help="log for TensorBoard too")
     add_settings(parser)
 
 
 def add_training(parser: Parser) -> None:
     """The options of every command that trains."""
-    parser.add_argument("--engine", default="sequential", metavar="E", help="default: sequential")
-    parser.add_argument(
-        "--device", default="auto", metavar="D", help="cpu, cuda, ...; default: a GPU if there"
-    )
+    parser.add_argument("--engine", metavar="E", help="default: sequential")
+    parser.add_argument("--device", metavar="D", help="cpu, cuda, ...; default: a GPU if there")
     parser.add_argument("--data-dir", metavar="DIR", help="where data sets are; or FEDRT_DATA")
     parser.add_argument(
         "--target",
@@ -65,18 +62,21 @@ def read_options(args: argparse.Namespace) -> RunOptions:
     from fedrt.runs.training import RunOptions
 
     problems: list[str] = []
-    share = Real(least=0, most=1)
-    targets = [share.read(_number(text), "--target", problems) for text in args.targets]
-    every = _number(getattr(args, "checkpoint_every", 1))
-    keep = _number(getattr(args, "keep_checkpoints", 2))
-    every = Whole(1, 1_000_000).read(every, "--checkpoint-every", problems)
-    keep = Whole(1, 1_000_000).read(keep, "--keep-checkpoints", problems)
+    share, count, text = Real(least=0, most=1), Whole(1, 1_000_000), Text()
+    targets = [share.read(_number(each), "--target", problems) for each in args.targets]
+    every, keep = getattr(args, "checkpoint_every", None), getattr(args, "keep_checkpoints", None)
+    every = count.read(_number(every or "1"), "--checkpoint-every", problems)
+    keep = count.read(_number(keep or "2"), "--keep-checkpoints", problems)
+    data_dir = None if args.data_dir is None else os.path.abspath(args.data_dir)
+    Maybe(text).read(data_dir, "--data-dir", problems)
+    engine = text.read(args.engine or "sequential", "--engine", problems)
+    device = text.read(args.device or "auto", "--device", problems)
     if problems:
         raise InputError(problems)
     return RunOptions(
-        engine=args.engine,
-        device=args.device,
-        data_dir=str(Path(args.data_dir).resolve()) if args.data_dir else None,
+        engine=str(engine),
+        device=str(device),
+        data_dir=data_dir,
         checkpoint_every=every or 1,
         keep_checkpoints=keep or 1,
         targets=tuple(value for value in targets if value is not None),
@@ -96,33 +96,45 @@ def _number(text: object) -> object:
 
 def run(args: argparse.Namespace) -> None:
     """Start a run or go on with one; print its outcome."""
-    path = _resumed_path(args) if args.resume else _started_path(args)
+    fresh = args.resume is None
+    path = _started_path(args) if fresh else _resumed_path(args)
+    try:
+        summary = _carry_on(path, fresh=fresh, quiet=args.json)
+    except KeyboardInterrupt:
+        _note(f"stopped; go on with: {shlex.join(['fedrt', 'run', '--resume', str(path)])}")
+        raise
+    if args.json:
+        print(json.dumps(summary, allow_nan=False))
+        return
     from fedrt.report.learning import print_run
+
+    print_run(summary)
+    print(f"saved in {path}")
+
+
+def _carry_on(path: Path, *, fresh: bool, quiet: bool) -> Summary:
     from fedrt.report.progress import training_progress
     from fedrt.runs.directory import read_run
     from fedrt.runs.training import carry_on
 
-    def note(line: str) -> None:
-        print(line, file=sys.stderr)
-
     rounds = read_run(path).scenario.rounds.global_rounds
-    try:
-        with training_progress(rounds, quiet=args.json) as progress:
-            summary = carry_on(path, progress, note)
-    except KeyboardInterrupt:
-        note(f"stopped; go on with: fedrt run --resume {path}")
-        raise
-    if args.json:
-        print(json.dumps(summary, allow_nan=False))
-    else:
-        print_run(summary)
-        print(f"saved in {path}")
+    with training_progress(rounds, quiet=quiet) as progress:
+        return carry_on(path, progress, _note, fresh=fresh)
+
+
+def _note(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
+OPTION_NAMES = {"scenario": "SCENARIO", "settings": "--set", "targets": "--target"}
 
 
 def _resumed_path(args: argparse.Namespace) -> Path:
-    given = [name for name in ("scenario", "policy", "seed", "out") if getattr(args, name)]
-    if given or args.settings:
-        names = ", ".join([*given, *(["--set"] if args.settings else [])])
+    """The directory to go on with; it says everything, so nothing else may be given."""
+    mine = ("run", "resume", "json")
+    given = [name for name, value in vars(args).items() if name not in mine and value]
+    if given:
+        names = ", ".join(OPTION_NAMES.get(n, "--" + n.replace("_", "-")) for n in given)
         raise InputError(f"--resume: takes everything from its directory, not {names}")
     return Path(args.resume)
 
@@ -134,15 +146,23 @@ def _started_path(args: argparse.Namespace) -> Path:
     from fedrt.scenario import load_scenario
 
     scenario = load_scenario(args.scenario or "quickstart", args.settings)
-    policy = args.policy or "fedrt"
-    (seed,) = read_seeds(args.seed or "0") if "," not in (args.seed or "0") else (None,)
-    if seed is None:
-        raise InputError(f"--seed {args.seed}: must be one whole number >= 0")
+    policy, seed = args.policy or "fedrt", _read_seed(args.seed)
+    options = read_options(args)
     stem = f"{scenario.name}-{policy}-{seed}".replace("/", "-").replace(":", ".")
     path = Path(args.out) if args.out else Path("runs") / stem
     try:
         refuse_existing(path)
     except ValueError:
         raise InputError(f"--out {args.out!r}: is not a usable name") from None
-    start_run(path, scenario, policy, seed, typed_command(), read_options(args))
+    start_run(path, scenario, policy, seed, typed_command(), options)
     return path
+
+
+def _read_seed(text: str | None) -> int:
+    if text is None:
+        return 0
+    try:
+        (seed,) = read_seeds(text)
+    except (InputError, ValueError):
+        raise InputError(f"--seed {shown(text)}: must be one whole number >= 0") from None
+    return seed

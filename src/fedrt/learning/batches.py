@@ -46,3 +46,8 @@ class Batches:
             share = stream(self.seed, "augment", t, r, step).random(shape)[devices]
             drawn[step] = (share * ends).astype(np.int64)
         return drawn
+
+    def draw_seeds(self, t: int, r: int, devices: IntArray) -> IntArray:
+        """For each device the seed of what its model draws by itself, as dropout does."""
+        count = int(devices.max(initial=0)) + 1
+        return stream(self.seed, "forward", t, r).integers(2**63 - 1, size=count)[devices]

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrt.checks import shown
 from fedrt.errors import InputError, reason
 from fedrt.learning.formats import CIFAR_SHAPE, Samples, check_samples, cifar_images
 
@@ -89,7 +90,8 @@ class _Reader(pickle.Unpickler):
         try:
             return STAND_INS[module, name]
         except KeyError:
-            raise InputError(f"asks for {module}.{name}, which no data needs") from None
+            asked = shown(f"{module}.{name}")[1:-1]
+            raise InputError(f"asks for {asked}, which no data needs") from None
 
 
 def cifar_pickle(raw: bytes, file: object) -> Samples:

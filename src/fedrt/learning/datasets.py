@@ -156,12 +156,12 @@ def channel_stats(train_images: NDArray[Any]) -> tuple[FloatArray, FloatArray]:
     """
     channels = train_images.shape[-1]
     if train_images.dtype == np.uint8:
-        value = np.arange(256) / 255.0
-        flat = train_images.reshape(-1, channels)
-        counts = np.stack([np.bincount(flat[:, c], minlength=256) for c in range(channels)])
-        share = counts / len(flat)
-        mean = share @ value
-        variance = (share * (value - mean[:, None]) ** 2).sum(1)
+        first, second = _byte_sums(train_images, channels)
+        # Whole numbers up to the last step: exact, whatever the order of samples.
+        count = train_images.size // channels
+        mean = np.array([a / (255 * count) for a in first])
+        pairs = zip(first, second, strict=True)
+        variance = np.array([(count * b - a * a) / (255 * count) ** 2 for a, b in pairs])
     else:
         axes = tuple(range(train_images.ndim - 1))
         mean = train_images.mean(axis=axes, dtype=np.float64)
@@ -174,12 +174,26 @@ def channel_stats(train_images: NDArray[Any]) -> tuple[FloatArray, FloatArray]:
     return mean, np.where(still, 1.0, np.sqrt(variance))
 
 
+def _byte_sums(images: NDArray[Any], channels: int) -> tuple[list[int], list[int]]:
+    """The sum of every channel's bytes and of their squares."""
+    rows = images.reshape(len(images), -1)
+    first = np.zeros(rows.shape[1], dtype=np.uint64)
+    second = np.zeros_like(first)
+    for start in range(0, len(rows), 256):
+        part = rows[start : start + 256].astype(np.uint32)
+        first += part.sum(0)
+        second += (part * part).sum(0)
+    sums = (total.reshape(-1, channels).sum(0) for total in (first, second))
+    one, two = ([int(value) for value in total] for total in sums)
+    return one, two
+
+
 def _digits() -> Dataset:
     """scikit-learn's 1,797 digits, 8 x 8 grey, four fifths of each class for training."""
     try:
         from sklearn.datasets import load_digits  # type: ignore[import-untyped]
     except ImportError:
-        raise InputError("digits: need scikit-learn: pip install scikit-learn") from None
+        raise InputError("digits: need scikit-learn: pip install 'fedrt[learning]'") from None
     found = load_digits()
     images = (found.images / 16.0).astype(np.float32)[..., None]
     labels = found.target.astype(np.int64)

@@ -55,14 +55,21 @@ class Engine(Protocol):
         ...
 
 
-def check_losses(loss_sum: NDArray[np.float64], order: TrainingOrder) -> None:
-    """Stop where a loss is no finite number, naming the first."""
-    bad = np.flatnonzero(~np.isfinite(loss_sum))
+def check_finite(
+    loss_sum: NDArray[np.float64], greatest: NDArray[np.float64], order: TrainingOrder
+) -> None:
+    """Stop where a loss, or the greatest number of a trained model, is not finite; name the first.
+
+    The model is looked at too: its last step may leave the finite numbers after the last loss.
+    """
+    bad = np.flatnonzero(~(np.isfinite(loss_sum) & np.isfinite(greatest)))
     if bad.size:
         n = int(bad[0])
         others = f" and {bad.size - 1} more" if bad.size > 1 else ""
+        lost = not np.isfinite(loss_sum[n])
+        what, value = ("loss", loss_sum[n]) if lost else ("model", greatest[n])
         raise DivergedError(
-            f"global round {order.t}, edge round {order.r}: the loss of device {order.devices[n]}"
-            f" on edge {order.edge_of_device[n]}{others} is {loss_sum[n]}; try a lower"
+            f"global round {order.t}, edge round {order.r}: the {what} of device {order.devices[n]}"
+            f" on edge {order.edge_of_device[n]}{others} is {value}; try a lower"
             " learning.learning_rate, or look at that device's data"
         )

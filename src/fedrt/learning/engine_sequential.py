@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as fn
 
 from fedrt.learning.batches import Batches
-from fedrt.learning.engine import Trained, TrainingOrder, check_losses
+from fedrt.learning.engine import Trained, TrainingOrder, check_finite
 from fedrt.learning.flat import FlatModel
 from fedrt.learning.samples import Samples
 
@@ -39,15 +42,20 @@ class SequentialEngine:
         augmentation = None
         if self.augment:
             augmentation = torch.as_tensor(self.batches.draw_augmentation(*draw), device=device)
-        loss_sum = np.zeros(len(order.devices))
+        loss_sum, greatest = np.zeros(len(order.devices)), np.zeros(len(order.devices))
         average = torch.zeros(models.shape, dtype=torch.float64, device=device)
-        for n, edge in enumerate(order.edge_of_device.tolist()):
-            self.model.load(models[edge])
-            count = int(order.local_steps[n])
-            shifts = None if augmentation is None else augmentation[:count, n]
-            loss_sum[n] = self._train_device(chosen[:count, n], shifts)
-            average[edge] += float(order.weight[n]) * self.model.state().double()
-        check_losses(loss_sum, order)
+        seeds = self.batches.draw_seeds(order.t, order.r, order.devices).tolist()
+        with own_randomness(device) as generator:
+            for n, edge in enumerate(order.edge_of_device.tolist()):
+                self.model.load(models[edge])
+                generator.manual_seed(seeds[n])
+                count = int(order.local_steps[n])
+                shifts = None if augmentation is None else augmentation[:count, n]
+                loss_sum[n] = self._train_device(chosen[:count, n], shifts)
+                state = self.model.state()
+                greatest[n] = float(state.abs().max())
+                average[edge] += float(order.weight[n]) * state.double()
+        check_finite(loss_sum, greatest, order)
         trained = torch.from_numpy(np.unique(order.edge_of_device)).to(device)
         result = models.clone()
         result[trained] = average[trained].to(models.dtype)
@@ -69,3 +77,14 @@ class SequentialEngine:
                 self.model.parameters.add_(velocity, alpha=-self.learning_rate)
                 total += loss.detach()
         return float(total)
+
+
+@contextmanager
+def own_randomness(device: torch.device) -> Iterator[torch.Generator]:
+    """The generator that modules such as dropout draw from; put back as it was afterwards."""
+    if device.type != "cuda":
+        with torch.random.fork_rng(devices=[]):
+            yield torch.default_generator
+        return
+    with torch.cuda.device(device), torch.random.fork_rng(devices=[device]):
+        yield torch.cuda.default_generators[torch.cuda.current_device()]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrt.checks import shown
 from fedrt.errors import InputError, reason
 from fedrt.learning.formats import GREY_SHAPE, Samples, check_labels, join, read_bytes
 
@@ -59,7 +60,10 @@ def _read_file(file: Path) -> dict[str, Samples]:
     listed = table["users"]
     if len(listed) != len(users) or any(not isinstance(name, str) for name in listed):
         raise InputError(f"{file}: users must be the names in user_data")
-    found = {name: _read_user(f"{file}: user_data.{name}", users[name]) for name in sorted(users)}
+    found = {
+        name: _read_user(f"{file}: user_data.{shown(name)[1:-1]}", users[name])
+        for name in sorted(users)
+    }
     return {name: samples for name, samples in found.items() if len(samples.labels)}
 
 

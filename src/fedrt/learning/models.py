@@ -139,8 +139,10 @@ def check_fit(model: nn.Module, name: str, shape: Shape, classes: int) -> None:
         raise InputError(f"{text}: {type(error).__name__}: {reason(error)}") from error
     finally:
         model.train(was_training)
-    if scores.shape != (2, classes):
-        got = tuple(scores.shape)
+    if not any(p.requires_grad for p in model.parameters()):
+        raise InputError(f"scenario.learning.model = {name!r}: has no parameters to train")
+    got = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
+    if got != (2, classes):
         raise InputError(f"{text}: it gives {got} for two of them: must give {(2, classes)}")
 
 

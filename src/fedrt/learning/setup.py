@@ -16,6 +16,7 @@ from fedrt.learning.batches import Batches
 from fedrt.learning.engine import Engine
 from fedrt.learning.engine_sequential import SequentialEngine
 from fedrt.learning.flat import FlatModel
+from fedrt.learning.measure import BITS_PER_PARAMETER
 from fedrt.learning.models import make_model
 from fedrt.learning.partition import load_divided
 from fedrt.learning.samples import Samples
@@ -54,6 +55,8 @@ class Setup:
     batches: Batches
     engine: Engine
     first_model: Tensor
+    notes: tuple[str, ...] = ()
+    """What a user should know of it before it trains."""
 
 
 def make_setup(
@@ -83,6 +86,18 @@ def make_setup(
         batches=batches,
         engine=ENGINES[engine](model, samples, batches, scenario),
         first_model=model.state(),
+        notes=_notes(world.model_bits, model.num_parameters),
+    )
+
+
+def _notes(model_bits: float, parameters: int) -> tuple[str, ...]:
+    """A line if the scenario's upload is not the model that trains."""
+    bits = BITS_PER_PARAMETER * parameters
+    if abs(model_bits - bits) <= 1e-3 * bits:
+        return ()
+    return (
+        f"note: scenario.learning.model_bits = {model_bits:.6g}, but the model has {parameters}"
+        f" parameters, {bits} bit; 'measured' takes them",
     )
 
 

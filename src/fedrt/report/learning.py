@@ -13,6 +13,7 @@ from rich.table import Table
 from fedrt.report.figures import legend_below, new_figure, policy_style, tidy_axes
 from fedrt.report.tables import comparison_table
 from fedrt.runs.account import Summary
+from fedrt.runs.compare import differences
 from fedrt.runs.estimate import over_seeds
 from fedrt.scenario import Scenario
 from fedrt.units import readable_time, time_unit
@@ -67,8 +68,10 @@ def accuracy_table(results: Mapping[str, Sequence[Summary]]) -> Table:
         for target in targets:
             times = [run["targets"][target]["time_s"] for run in runs]
             known = [value for value in times if value is not None]
-            text = readable_time(float(np.mean(known))) if len(known) == len(times) else "never"
-            cells.append(text)
+            if len(known) == len(times):
+                cells.append(readable_time(float(np.mean(known))))
+            else:
+                cells.append(f"{len(known)} of {len(times)} seeds" if known else "never")
         table.add_row(policy, *cells)
     return table
 
@@ -82,12 +85,10 @@ def _paired(runs: Sequence[Summary], first: Sequence[Summary]) -> list[str]:
     """Differences in best accuracy and in time to the first policy."""
     if runs is first:
         return ["", ""]
-    pairs = list(zip(runs, first, strict=True))
-    points = over_seeds([100 * (a["best_accuracy"] - b["best_accuracy"]) for a, b in pairs])
-    time = over_seeds([a["total_time_s"] / b["total_time_s"] - 1 for a, b in pairs])
-    several = len(pairs) > 1
+    apart = differences(runs, first)
+    points, time, several = apart["best_accuracy"], apart["total_time"], len(runs) > 1
     return [
-        f"{points['mean']:+.2f}" + (f" ±{points['std']:.2f}" if several else ""),
+        f"{100 * points['mean']:+.2f}" + (f" ±{100 * points['std']:.2f}" if several else ""),
         f"{time['mean']:+.1%}" + (f" ±{time['std']:.1%}" if several else ""),
     ]
 

@@ -9,8 +9,7 @@ bit for bit, and training goes on from there.
 from __future__ import annotations
 
 import json
-import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,10 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.errors import InputError, reason
-from fedrt.files import write_whole
+from fedrt.files import make_folder, write_whole
 from fedrt.turns import Distances, EdgeRound, Learner
 
 Arrays = Mapping[str, NDArray[Any]]
+
+RECORD = {"believed", "true", "names", "values"}
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Checkpoints:
 
     def save_record(self, t: int, record: Record) -> None:
         """Save what round t gave."""
-        self.records.mkdir(exist_ok=True)
+        make_folder(self.records)
         names = json.dumps(list(record.metrics))
         arrays = {
             "believed": record.distances.believed,
@@ -56,28 +57,45 @@ class Checkpoints:
         """The records of the first so many rounds."""
         records = []
         for t in range(rounds):
-            arrays = _read(self.records / f"{t:06}.npz")
+            arrays = _read(self.records / f"{t:06}.npz", RECORD)
             names = json.loads(str(arrays["names"]))
             metrics = dict(zip(names, arrays["values"].tolist(), strict=True))
             records.append(Record(Distances(arrays["believed"], arrays["true"]), metrics))
         return records
 
     def save(self, rounds: int, state: Arrays) -> None:
-        """Save the state after so many rounds, and drop all but the newest few."""
-        self.checkpoints.mkdir(exist_ok=True)
+        """Save the state after so many rounds, and drop all but the newest few.
+
+        Later ones that are there did not read when the run went on from here: they go too.
+        """
+        make_folder(self.checkpoints)
         _write(self.checkpoints / f"{rounds:06}.npz", state)
-        for path in self._all()[self.keep :]:
+        paths = self._all()
+        later = [path for path in paths if int(path.stem) > rounds]
+        for path in [*later, *paths[len(later) + self.keep :]]:
             path.unlink(missing_ok=True)
 
-    def load(self) -> tuple[int, Arrays, list[str]]:
-        """The newest state that reads: (rounds done, state, notes on damaged ones); 0 for none."""
-        notes: list[str] = []
+    def load(self, like: Arrays) -> tuple[Arrays, list[Record], list[str]]:
+        """The newest state that reads and the records up to it; a note on each damaged file.
+
+        It must have the names and shapes of the state given. No records: the run starts over.
+        """
+        notes: dict[str, None] = {}
         for path in self._all():
             try:
-                return int(path.stem), _read(path), notes
+                state = _read(path, like.keys())
+                records = self.load_records(int(path.stem))
             except InputError as error:
-                notes.append(f"{error}; the one before it is used")
-        return 0, {}, notes
+                notes[f"{error}; going back to an earlier state"] = None
+                continue
+            for name, array in like.items():
+                if state[name].shape != array.shape:
+                    raise InputError(
+                        f"{path}: its {name} are {state[name].shape}, the run needs {array.shape};"
+                        " was config.toml changed?"
+                    )
+            return state, records, list(notes)
+        return {}, [], [*notes, *(["no checkpoint is left: starting over"] if notes else [])]
 
     def _all(self) -> list[Path]:
         """Newest first."""
@@ -121,10 +139,13 @@ def _write(path: Path, arrays: Arrays) -> None:
     write_whole(path, fill)
 
 
-def _read(path: Path) -> dict[str, NDArray[Any]]:
+def _read(path: Path, names: Set[str]) -> dict[str, NDArray[Any]]:
     """Every array of a file; the archive's checksums tell whether it is whole."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+    except Exception as error:  # a damaged archive may fail in any part of its reader
         raise InputError(f"{path}: cannot be read: {reason(error)}") from None
+    if arrays.keys() != names:
+        raise InputError(f"{path}: cannot be read: it holds {', '.join(arrays) or 'nothing'}")
+    return arrays

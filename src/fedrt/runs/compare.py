@@ -7,17 +7,19 @@ same to the bit: the learners know by keys (`learning.learner`), and the second 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from fedrt.errors import InfeasibleError, InputError
 from fedrt.files import write_json
 from fedrt.policies import Policy, make_policy
 from fedrt.runs.account import Account, Summary
 from fedrt.runs.directory import RunDirectory, open_folder
-from fedrt.runs.estimate import comparison
-from fedrt.runs.loop import run_rounds
+from fedrt.runs.estimate import comparison, over_seeds
+from fedrt.runs.loop import make_world, run_rounds
 from fedrt.runs.training import RunOptions
 from fedrt.scenario import Scenario
 from fedrt.turns import GlobalRound
@@ -59,15 +61,48 @@ def compare(
     progress: Progress | None = None,
 ) -> dict[str, list[Summary]]:
     """Every policy trained on every seed, saved as a folder of run directories."""
-    made = {name: make_policy(name) for name in policies}
+    for name in policies:
+        make_policy(name)  # complains before anything is made
     what = {"policies": list(policies), "seeds": list(seeds), "command": command}
     open_folder(out, scenario, what)
-    results: dict[str, list[Summary]] = {name: [] for name in made}
-    for seed in seeds:
-        for name, summary in _compare_on(seed, scenario, made, out, options, command, progress):
-            results[name].append(summary)
-    write_json(out / "comparison.json", comparison(scenario.name, results))
+    results: dict[str, list[Summary]] = {name: [] for name in policies}
+    try:
+        for seed in seeds:
+            # New policies for every seed, as separate runs would have: they may keep a state.
+            made = {name: make_policy(name) for name in policies}
+            for name, summary in _compare_on(seed, scenario, made, out, options, command, progress):
+                results[name].append(summary)
+    except (InputError, InfeasibleError):
+        if not any(out.glob("*/rounds.parquet")):
+            # Not even a round could be run: the command can be given anew.
+            shutil.rmtree(out, ignore_errors=True)
+        raise
+    write_json(out / "comparison.json", training_comparison(scenario.name, results))
     return results
+
+
+def training_comparison(scenario: str, results: Mapping[str, Sequence[Summary]]) -> dict[str, Any]:
+    """The shape of `comparison` with accuracies, and differences to the first policy by seed."""
+    whole = comparison(scenario, results)
+    first = next(iter(results))
+    for name, runs in results.items():
+        into = whole["policies"][name]
+        for key in ("best_accuracy", "final_accuracy"):
+            into[key] = over_seeds([run[key] for run in runs])
+        into["targets"] = {
+            target: [run["targets"][target] for run in runs] for target in runs[0]["targets"]
+        }
+        into["minus_first"] = differences(runs, results[first])
+    return whole | {"first": first}
+
+
+def differences(runs: Sequence[Summary], first: Sequence[Summary]) -> dict[str, Any]:
+    """Best accuracy less the first policy's, and time over its time less 1, paired by seed."""
+    pairs = list(zip(runs, first, strict=True))
+    return {
+        "best_accuracy": over_seeds([a["best_accuracy"] - b["best_accuracy"] for a, b in pairs]),
+        "total_time": over_seeds([a["total_time_s"] / b["total_time_s"] - 1 for a, b in pairs]),
+    }
 
 
 def _compare_on(
@@ -82,8 +117,8 @@ def _compare_on(
     from fedrt.learning.learner import Trainer
     from fedrt.learning.setup import make_setup
 
-    world = World(scenario, seed)
     data_dir = Path(options.data_dir) if options.data_dir else None
+    world = make_world(scenario, seed, data_dir)
     setup = make_setup(world, engine=options.engine, device=options.device, data_dir=data_dir)
     shared: dict[bytes, Any] = {}
     runners = {}

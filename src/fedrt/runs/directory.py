@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
@@ -26,13 +27,14 @@ from pathlib import Path
 from typing import Any
 
 import fedrt
-from fedrt.checks import problem
-from fedrt.errors import InputError, reason
+from fedrt.checks import Text, Whole, problem
+from fedrt.errors import FedrtError, InputError, reason
 from fedrt.files import whole_folder, write_json, write_text, write_whole
 from fedrt.runs.history import History
 from fedrt.scenario import Scenario, load_scenario, scenario_text
 
 FORMAT_VERSION = 1
+MOST_SEED = 10**18 - 1
 TABLES = ("devices", "links", "edges", "rounds")
 LIBRARIES = ("numpy", "numba", "pyarrow", "torch")
 MOST_OF_THE_TIME = 0.05
@@ -65,7 +67,11 @@ class RunDirectory:
         """Keep a second process from carrying on the same run; the lock ends with the process."""
         import fcntl
 
-        with (self.path / ".lock").open("w") as file:
+        try:
+            file = (self.path / ".lock").open("w")
+        except OSError as error:
+            raise FedrtError(f"{self.path}: cannot be written: {reason(error)}") from None
+        with file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
@@ -96,6 +102,10 @@ class RunDirectory:
         self.save(history)
         write_json(self.path / "summary.json", summary)
 
+    def remove(self) -> None:
+        """Take the directory away again."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
 
 def open_folder(path: Path, scenario: Scenario, run: Mapping[str, Any]) -> None:
     """Make a new folder for results that says what is about to run, on what, and where.
@@ -115,31 +125,35 @@ class SavedRun:
     scenario: Scenario
     policy: str
     seed: int
-    options: Mapping[str, Any]
+    options: Any
+    """How it trains, as its command left it; None for a run without training."""
     summary: dict[str, Any] | None
     """None while the run has not ended."""
 
 
 def read_run(path: Path) -> SavedRun:
     """A run directory's description; a clear complaint if it is none."""
-    if not (path / "run.json").is_file():
+    if not os.path.isfile(path / "run.json"):
         raise InputError(f"{path}: is not a run directory: it has no run.json")
-    run = _read_json(path / "run.json")
+    where, run = path / "run.json", _read_json(path / "run.json")
     version_found = run.get("format_version") if isinstance(run, dict) else None
     if version_found != FORMAT_VERSION:
-        line = problem(f"{path / 'run.json'}: format_version", version_found, str(FORMAT_VERSION))
-        raise InputError(line)
-    try:
-        policy, seed, options = str(run["policy"]), int(run["seed"]), run.get("options", {})
-    except (KeyError, TypeError, ValueError):
-        raise InputError(f"{path / 'run.json'}: must name a policy and a seed") from None
+        raise InputError(problem(f"{where}: format_version", version_found, str(FORMAT_VERSION)))
+    problems: list[str] = []
+    policy = Text().read(run.get("policy"), f"{where}: policy", problems)
+    seed = Whole(0, MOST_SEED).read(run.get("seed"), f"{where}: seed", problems)
     summary = path / "summary.json"
+    outcome = _read_json(summary) if summary.exists() else None
+    if outcome is not None and not isinstance(outcome, dict):
+        problems.append(problem(str(summary), outcome, "a table of named fields"))
+    if problems or policy is None or seed is None:
+        raise InputError(problems)
     return SavedRun(
         scenario=load_scenario(path / "config.toml"),
         policy=policy,
         seed=seed,
-        options=options,
-        summary=_read_json(summary) if summary.exists() else None,
+        options=run.get("options"),
+        summary=outcome,
     )
 
 

@@ -13,7 +13,7 @@ from fedrt.files import new_folder, write_json, write_text
 from fedrt.policies import Policy, make_policy
 from fedrt.runs.account import Account, Summary
 from fedrt.runs.directory import RunDirectory
-from fedrt.runs.loop import run_rounds
+from fedrt.runs.loop import make_world, run_rounds
 from fedrt.scenario import Scenario, scenario_text
 from fedrt.turns import GlobalRound
 from fedrt.world.world import World
@@ -60,7 +60,7 @@ def estimate(
 ) -> dict[str, list[Summary]]:
     """Every policy on every seed; with `out`, a folder of run directories and the comparison."""
     made = {name: make_policy(name) for name in policies}
-    worlds = {seed: World(scenario, seed) for seed in seeds}
+    worlds = {seed: make_world(scenario, seed) for seed in seeds}
     if out is not None:
         new_folder(out)
         write_text(out / "config.toml", scenario_text(scenario))

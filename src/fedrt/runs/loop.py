@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -16,6 +17,7 @@ from fedrt.errors import InfeasibleError, InputError
 from fedrt.ledger import Horizon, Ledger, PartOfBooks
 from fedrt.plan import plan_problems
 from fedrt.policies import Policy
+from fedrt.scenario import Scenario
 from fedrt.turns import Distances, EdgeRound, GlobalRound, Learner
 from fedrt.world.observation import Backhaul
 from fedrt.world.world import World
@@ -38,6 +40,15 @@ class StandIn:
 
     def mix(self, turn: EdgeRound) -> Mapping[str, float]:
         return {}
+
+
+def make_world(scenario: Scenario, seed: int, data_dir: Path | None = None) -> World:
+    """The world of a scenario; what the scenario leaves to be measured is measured first."""
+    if scenario.needs_measuring:
+        from fedrt.learning.measure import measure
+
+        scenario = measure(scenario, data_dir)
+    return World(scenario, seed)
 
 
 def open_ledger(world: World) -> Ledger:

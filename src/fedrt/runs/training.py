@@ -8,19 +8,22 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from fedrt.errors import FedrtError
+from fedrt.checks import Flag, Listed, Maybe, Real, Text, Whole
+from fedrt.errors import FedrtError, InfeasibleError, InputError
+from fedrt.files import clear_torn
 from fedrt.policies import Policy, make_policy
 from fedrt.runs.account import Account, Summary
 from fedrt.runs.checkpoint import Checkpoints, Record, Resumed
-from fedrt.runs.directory import RunDirectory, read_run
+from fedrt.runs.directory import RunDirectory, SavedRun, read_run
 from fedrt.runs.history import History
-from fedrt.runs.loop import run_rounds
+from fedrt.runs.loop import make_world, run_rounds
 from fedrt.scenario import Scenario
+from fedrt.scenario.fields import read_table, setting
 from fedrt.turns import GlobalRound, Learner
 from fedrt.world.world import World
 
@@ -31,14 +34,14 @@ Progress = Callable[[GlobalRound], None]
 class RunOptions:
     """How a run is carried out; kept in its directory, so that resuming needs no options."""
 
-    engine: str = "sequential"
-    device: str = "cpu"
-    data_dir: str | None = None
-    checkpoint_every: int = 1
-    keep_checkpoints: int = 2
-    targets: tuple[float, ...] = ()
-    tensorboard: bool = False
-    device_rows: bool | None = None
+    engine: str = setting(Text(), "sequential")
+    device: str = setting(Text(), "cpu")
+    data_dir: str | None = setting(Maybe(Text(10_000)), None)
+    checkpoint_every: int = setting(Whole(1, 1_000_000), 1)
+    keep_checkpoints: int = setting(Whole(1, 1_000_000), 2)
+    targets: tuple[float, ...] = setting(Listed(Real(least=0, most=1)), ())
+    tensorboard: bool = setting(Flag(), False)
+    device_rows: bool | None = setting(Maybe(Flag()), None)
 
 
 def start_run(
@@ -50,27 +53,67 @@ def start_run(
 
 
 def carry_on(
-    path: Path, progress: Progress | None = None, note: Callable[[str], None] = print
+    path: Path,
+    progress: Progress | None = None,
+    note: Callable[[str], None] = print,
+    *,
+    fresh: bool = False,
 ) -> Summary:
-    """Train from the newest checkpoint to the end; the summary. A finished run is not run again."""
-    run = read_run(path)
+    """Train from the newest checkpoint to the end; the summary. A finished run is not run again.
+
+    `fresh` says that the directory was made for this call: if what was asked for cannot even start,
+    the directory goes again, so that the command can be given anew.
+    """
+    run, options = _read(path)
     if run.summary is not None:
         return run.summary
-    options = RunOptions(**{**run.options, "targets": tuple(run.options.get("targets", ()))})
     directory = RunDirectory(path)
     with directory.locked():
-        world, policy = World(run.scenario, run.seed), make_policy(run.policy)
+        # Read again: whoever held the lock until now may have ended the run.
+        run, options = _read(path)
+        if run.summary is not None:
+            return run.summary
         checkpoints = Checkpoints(path, options.keep_checkpoints)
-        finished, state, damaged = checkpoints.load()
-        for line in damaged:
-            note(line)
-        records = checkpoints.load_records(finished)
-        trainer = make_trainer(world, options)
-        if finished:
-            trainer.restore(state)
-            note(f"going on after global round {finished - 1}")
-        job = _Job(directory, checkpoints, options, world, policy, trainer)
-        return job.run(Resumed(records, trainer), finished, progress)
+        for folder in (path, checkpoints.checkpoints, checkpoints.records):
+            clear_torn(folder)
+        try:
+            return _train(run, options, directory, checkpoints, progress, note)
+        except (InputError, InfeasibleError):
+            if fresh and not checkpoints.records.exists():
+                directory.remove()
+            raise
+
+
+def _read(path: Path) -> tuple[SavedRun, RunOptions]:
+    run = read_run(path)
+    if run.options is None:
+        raise InputError(f"{path}: is a run without training; there is nothing to go on with")
+    problems: list[str] = []
+    options = read_table(RunOptions, run.options, f"{path / 'run.json'}: options", problems)
+    if options is None:
+        raise InputError(problems)
+    return run, options
+
+
+def _train(
+    run: SavedRun,
+    options: RunOptions,
+    directory: RunDirectory,
+    checkpoints: Checkpoints,
+    progress: Progress | None,
+    note: Callable[[str], None],
+) -> Summary:
+    data_dir = Path(options.data_dir) if options.data_dir else None
+    world, policy = make_world(run.scenario, run.seed, data_dir), make_policy(run.policy)
+    trainer = make_trainer(world, options)
+    state, records, notes = checkpoints.load(trainer.state())
+    for line in (*trainer.setup.notes, *notes):
+        note(line)
+    if records:
+        trainer.restore(state)
+        note(f"going on after global round {len(records) - 1}")
+    job = _Job(directory, checkpoints, options, world, policy, trainer)
+    return job.run(Resumed(records, trainer), len(records), progress)
 
 
 def make_trainer(world: World, options: RunOptions) -> Any:
@@ -99,18 +142,20 @@ class _Job:
         board = self._board(finished)
         try:
             for done in run_rounds(self.world, self.policy, learner):
-                account.add(done)
-                if done.last.t >= finished:
-                    with uninterrupted():
+                new = done.last.t >= finished
+                with uninterrupted():
+                    account.add(done)
+                    if new:
                         self._save(done, account.history)
-                    if board is not None:
-                        board.add(done)
+                if new and board is not None:
+                    board.add(done)
                 if progress is not None:
                     progress(done)
         except (FedrtError, KeyboardInterrupt):
-            # The checkpoint is whole whatever happened; the tables catch up with it here.
+            # The checkpoint is whole whatever happened; the tables catch up with it here if they
+            # can, but what stopped the run is what the user has to hear of.
             if account.last is not None:
-                with uninterrupted():
+                with uninterrupted(), suppress(FedrtError):
                     self.directory.save(account.history)
             raise
         summary = account.summary(self.options.targets)

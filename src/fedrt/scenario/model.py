@@ -15,6 +15,7 @@ from fedrt.checks import Flag, Listed, OneOf, Real, Text, Whole
 from fedrt.scenario.fields import Kinds, PerDevice, PerDeviceRule, Section, setting, word_or
 
 SCHEMA_VERSION = 1
+MEASURED = "measured"
 MOST_EDGES = 10_000
 MOST_DEVICES = 10_000_000
 
@@ -25,7 +26,8 @@ class Fleet:
 
     num_edges: int = setting(Whole(1, MOST_EDGES))
     num_devices: int = setting(Whole(1, MOST_DEVICES))
-    cycles_per_sample: PerDevice = setting(PerDeviceRule(q.CYCLES))
+    cycles_per_sample: PerDevice | str = setting(word_or((MEASURED,), PerDeviceRule(q.CYCLES)))
+    """`measured` takes 3 x the forward multiply-adds of the model."""
     capacitance: PerDevice = setting(PerDeviceRule(q.CAPACITANCE))
     tx_power_w: PerDevice = setting(PerDeviceRule(q.TX_POWER_W))
     cpu_min_hz: PerDevice = setting(PerDeviceRule(q.CPU_HZ))
@@ -229,11 +231,12 @@ Partition = IidPartition | DirichletPartition | PathologicalPartition | WriterPa
 
 @dataclass(frozen=True)
 class Learning:
-    """The learning task. `model_bits` is what a device uploads: 32 bit a parameter."""
+    """The learning task. `model_bits` is what a device uploads."""
 
     dataset: str = setting(Text(200))
     model: str = setting(Text(200))
-    model_bits: float = setting(q.MODEL_BITS)
+    model_bits: float | str = setting(word_or((MEASURED,), q.MODEL_BITS))
+    """`measured` takes 32 bit for each of the model's parameters."""
     learning_rate: float = setting(Real(above=0, most=1e3))
     batch_size: int = setting(Whole(1, 1_000_000), 32)
     momentum: float = setting(Real(least=0, most=0.9999), 0.9)
@@ -286,4 +289,10 @@ class Scenario:
         CompleteGraph(),
     )
     control: Control = setting(Section(Control), Control())
+
     schema_version: int = setting(Whole(SCHEMA_VERSION, SCHEMA_VERSION), SCHEMA_VERSION)
+
+    @property
+    def needs_measuring(self) -> bool:
+        """Whether some setting is still to be measured from the model."""
+        return MEASURED in (self.learning.model_bits, self.fleet.cycles_per_sample)

@@ -26,6 +26,9 @@ class World:
 
     def __init__(self, scenario: Scenario, seed: int, fleet: FleetArrays | None = None) -> None:
         self.scenario, self.seed = scenario, seed
+        if isinstance(scenario.learning.model_bits, str):
+            raise ValueError("the scenario's measured settings have not been measured")
+        self.model_bits = scenario.learning.model_bits
         self.fleet = draw_fleet(scenario, seed) if fleet is None else fleet
         self.base_graph, self.base_graph_words = draw_base_graph(
             scenario.base_graph, self.fleet.edge_key, seed
@@ -69,7 +72,7 @@ class World:
             shape = (fleet.num_edges,)
             bandwidth_hz = _checked(bandwidth_hz, shape, q.BANDWIDTH_HZ, "bandwidth.hz", t)
         return Observation(
-            model_bits=self.scenario.learning.model_bits,
+            model_bits=self.model_bits,
             local_steps=rounds.local_steps,
             gossip_steps=rounds.gossip_steps,
             edge_of_device=fleet.edge_of_device[part],

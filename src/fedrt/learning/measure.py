@@ -1,0 +1,34 @@
+"""What a model asks of the fleet, measured: bits to upload, cycles to train on a sample."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from fedrt.learning.models import cycles_per_sample, make_model, parameter_count
+from fedrt.learning.partition import load_divided
+from fedrt.scenario.fields import PerDevice
+from fedrt.scenario.model import MEASURED, Scenario
+
+BITS_PER_PARAMETER = 32
+
+
+def measure(scenario: Scenario, data_dir: Path | None = None, seed: int = 0) -> Scenario:
+    """The scenario with its `measured` settings as numbers: 32 bit for each parameter, and 3 x the
+    forward multiply-adds of a sample as cycles.
+    """
+    learning, fleet = scenario.learning, scenario.fleet
+    edge_of_device = np.zeros(fleet.num_devices, dtype=np.int64)
+    dataset, _ = load_divided(learning, data_dir, edge_of_device, seed)
+    shape = dataset.train_images.shape[1:]
+    if len(shape) == 3:
+        shape = (shape[2], *shape[:2])
+    model = make_model(learning.model, shape, dataset.num_classes, seed)
+    if learning.model_bits == MEASURED:
+        learning = replace(learning, model_bits=float(BITS_PER_PARAMETER * parameter_count(model)))
+    if fleet.cycles_per_sample == MEASURED:
+        cycles = cycles_per_sample(model, shape)
+        fleet = replace(fleet, cycles_per_sample=PerDevice(cycles, cycles))
+    return replace(scenario, learning=learning, fleet=fleet)

@@ -1,0 +1,66 @@
+"""Trained runs for tests that take a tenth of a second, and how two of them differ."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from tiny import SETTINGS
+from torch import Tensor, nn
+
+from fedrt.runs.account import Summary
+from fedrt.runs.training import RunOptions, carry_on, start_run
+from fedrt.scenario import Scenario, load_scenario
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tools"))
+
+from kill_campaign import differences  # noqa: E402
+
+__all__ = ["OPTIONS", "TRAINING", "Softmax", "differences", "go_on", "start", "trained", "train"]
+
+
+class Softmax(nn.Module):
+    """The least model there is: 650 parameters on digits."""
+
+    def __init__(self, shape: tuple[int, ...], num_classes: int) -> None:
+        super().__init__()
+        size = 1
+        for length in shape:
+            size *= length
+        self.layer = nn.Linear(size, num_classes)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.layer(images.flatten(1))
+
+
+TRAINING = (
+    *SETTINGS,
+    "rounds={global_rounds=5,edge_rounds=2,local_steps=2,gossip_steps=2}",
+    'learning={dataset="digits",model="trained:Softmax",model_bits=20800}',
+    'learning={learning_rate=0.05,batch_size=4,evaluate_every=2,partition={kind="iid"}}',
+)
+OPTIONS = RunOptions()
+
+
+def trained(*settings: str) -> Scenario:
+    """A small scenario that trains, with further `key=value` settings."""
+    return load_scenario("quickstart", [*TRAINING, *settings])
+
+
+def start(path: Path, scenario: Scenario, policy: str = "fedrt", seed: int = 0, **options) -> Path:
+    """A new run directory."""
+    start_run(path, scenario, policy, seed, "fedrt run", replace(OPTIONS, **options))
+    return path
+
+
+def go_on(path: Path) -> Summary:
+    """Carry a run on to its end without a word."""
+    return carry_on(path, note=lambda line: None)
+
+
+def train(path: Path, scenario: Scenario, policy: str = "fedrt", seed: int = 0, **options) -> Path:
+    """A whole run; its directory."""
+    go_on(start(path, scenario, policy, seed, **options))
+    return path

@@ -12,7 +12,7 @@ help:
 	@echo "make check   format, lint, types, fast tests"
 	@echo "make format  let ruff rewrite the code"
 	@echo "make bench   the control benchmark (minutes)"
-	@echo "make kill-campaign   kill and resume a training run 50 times (15 minutes)"
+	@echo "make kill-campaign   kill and resume a training run 50 times (20 minutes)"
 	@echo "make clean   remove .venv and caches"
 
 demo: $(VENV)/.ready

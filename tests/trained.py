@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from math import nan
 from pathlib import Path
 
 from tiny import SETTINGS
 from torch import Tensor, nn
 
+from fedrt.ledger import Books
+from fedrt.plan import Plan
+from fedrt.policies.static_t import StaticT
 from fedrt.runs.account import Summary
 from fedrt.runs.training import RunOptions, carry_on, start_run
 from fedrt.scenario import Scenario, load_scenario
+from fedrt.world.observation import Observation
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
 
-from kill_campaign import differences  # noqa: E402
+from kill_campaign import campaign, differences  # noqa: E402
 
-__all__ = ["OPTIONS", "TRAINING", "Softmax", "differences", "go_on", "start", "trained", "train"]
+__all__ = ["TRAINING", "campaign", "differences", "go_on", "start", "train", "trained"]
 
 
 class Softmax(nn.Module):
@@ -64,3 +69,25 @@ def train(path: Path, scenario: Scenario, policy: str = "fedrt", seed: int = 0, 
     """A whole run; its directory."""
     go_on(start(path, scenario, policy, seed, **options))
     return path
+
+
+class Moody:
+    """A policy with a state of its own: how it mixes depends on how often it was asked."""
+
+    name = "moody"
+    energy_horizon = "paper"
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def plan(self, seen: Observation, books: Books) -> Plan:
+        self.asked += 1
+        return replace(StaticT().plan(seen, books), gossip_steps=1 + self.asked % 3)
+
+
+class Brittle(Softmax):
+    """Gives NaN once it has learned for a while: when its weights have grown."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        grown = self.layer.weight.norm() > 2.04
+        return super().forward(images) + (nan if grown else 0.0)

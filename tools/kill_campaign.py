@@ -2,10 +2,11 @@
 
     python tools/kill_campaign.py --trials 50 --seed 0
 
-Each trial starts the same small run in a process of its own, kills it after a delay drawn uniformly
-over the life of an untouched run (start-up and saving included), and goes on with `fedrt run
---resume`, killing several times more, until it ends. The four tables and the summary must then be
-those of the untouched run to the last bit, real time aside.
+Each trial starts the same small run in a process of its own, kills it, and goes on with `fedrt run
+--resume`, perhaps killing it again, until it ends. Half of the delays are drawn uniformly over the
+life of an untouched run, start-up and saving included; the others over its rounds, counted from the
+next checkpoint. The four tables and the summary must then be those of the untouched run to the last
+bit, real time aside.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ SETTINGS = (
     "learning.participation=0.75",
 )
 MOST_KILLS = 3
-"""In one trial; the delays before the later ones are drawn from the same span."""
+"""In one trial."""
 
 
 def differences(one: Path, two: Path) -> list[str]:
@@ -82,14 +83,17 @@ def command(out: Path) -> list[str]:
     return [*fedrt, "quickstart", "--out", str(out), "--device", "cpu", *options]
 
 
-def run_for(out: Path, limit_s: float | None) -> Killed | None:
-    """Run until it ends or the time is up; None if it ended."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+def run_for(out: Path, limit_s: float | None, *, in_rounds: bool = False) -> Killed | None:
+    """Run until it ends or the time is up, counted from its next checkpoint on if that is asked
+    for; None if it ended.
+    """
+    before, began = rounds_done(out), time.monotonic()
     with tempfile.TemporaryFile() as errors:
-        child = subprocess.Popen(
-            command(out), env=environment, stdout=subprocess.DEVNULL, stderr=errors
-        )
-        began = time.monotonic()
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        words = command(out)
+        child = subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=errors)
+        while in_rounds and child.poll() is None and (rounds_done(out) or 0) <= (before or 0):
+            time.sleep(0.005)
         try:
             code = child.wait(timeout=limit_s)
         except subprocess.TimeoutExpired:
@@ -99,7 +103,7 @@ def run_for(out: Path, limit_s: float | None) -> Killed | None:
         if code:
             errors.seek(0)
             text = errors.read().decode(errors="replace")
-            raise RuntimeError(f"{' '.join(command(out))}: exit {code}\n{text}")
+            raise RuntimeError(f"{' '.join(words)}: exit {code}\n{text}")
     return None
 
 
@@ -111,11 +115,30 @@ def rounds_done(out: Path) -> int | None:
     return max(found, default=0)
 
 
-def trial(out: Path, rng: random.Random, life_s: float) -> list[Killed]:
-    """Kill a run and go on until it ends; the kills. At least one is meant to hit."""
+@dataclass(frozen=True)
+class Span:
+    """How long an untouched run takes, and how much of that after its first checkpoint."""
+
+    life_s: float
+    rounds_s: float
+
+
+def measure(out: Path) -> Span:
+    """Leave a run alone and time it."""
+    began = time.monotonic()
+    run_for(out, None)
+    life_s = time.monotonic() - began
+    rounds_s = float(json.loads((out / "summary.json").read_text())["wall_s"])
+    return Span(life_s, rounds_s * (ROUNDS - 1) / ROUNDS)
+
+
+def trial(out: Path, rng: random.Random, span: Span) -> list[Killed]:
+    """Kill a run and go on until it ends; the kills. A delay may outlast the run."""
     kills: list[Killed] = []
     for _ in range(rng.randint(1, MOST_KILLS)):
-        killed = run_for(out, rng.uniform(0.0, life_s))
+        in_rounds = rng.random() < 0.5
+        delay_s = rng.uniform(0.0, span.rounds_s if in_rounds else span.life_s)
+        killed = run_for(out, delay_s, in_rounds=in_rounds)
         if killed is None:
             return kills
         kills.append(killed)
@@ -127,18 +150,19 @@ def campaign(trials: int, seed: int, folder: Path, jobs: int = 1) -> bool:
     """Print a line for every trial and a verdict; whether all came out the same."""
     reference, again = folder / "reference", folder / "again"
     run_for(reference, None)
-    began = time.monotonic()
-    run_for(again, None)
-    life_s = time.monotonic() - began
+    span = measure(again)
     if found := differences(reference, again):
         print("two untouched runs differ already", *found, sep="\n  ")
         return False
-    print(f"an untouched run of {ROUNDS} rounds takes {life_s:.1f} s; two of them are the same")
+    print(
+        f"an untouched run of {ROUNDS} rounds takes {span.life_s:.1f} s, {span.rounds_s:.1f} s of"
+        " them after its first checkpoint; two of them are the same"
+    )
 
     def judge(number: int) -> tuple[list[Killed], list[str]]:
         out = folder / f"trial-{number}"
         try:
-            hits = trial(out, random.Random(f"{seed}/{number}"), life_s)
+            hits = trial(out, random.Random(f"{seed}/{number}"), span)
             return hits, differences(reference, out)
         except RuntimeError as error:
             return [], [str(error)]

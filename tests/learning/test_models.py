@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 
 import learning_cases
@@ -12,6 +13,7 @@ from torch import nn
 from fedrt.errors import InputError
 from fedrt.learning.models import (
     MODELS,
+    check_trains,
     cycles_per_sample,
     forward_multiply_adds,
     make_model,
@@ -179,3 +181,34 @@ def test_what_is_no_fitting_model_is_one_line(name, shape, words):
     assert any(part in line for part in words.split("|")), line
     assert "\n" not in line
     assert torch.equal(torch.random.get_rng_state(), before)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "words"),
+    [
+        # Its last stage leaves one pixel of a 4 x 4 image: no deviation over a batch of one.
+        ("resnet20", (1, 4, 4), "Expected more than 1 value per channel when training"),
+        (
+            "learning_cases:NoGradient",
+            DIGITS,
+            "RuntimeError: element 0 of tensors does not require",
+        ),
+    ],
+)
+def test_what_cannot_take_a_step_is_one_line(name, shape, words):
+    model = make_model(name, shape, 10, 0)
+    with pytest.raises(InputError) as caught:
+        check_trains(model, name, shape, 1)
+    (line,) = caught.value.lines
+    assert line.startswith(f"scenario.learning.model = {name!r}: cannot train on inputs of (1, ")
+    assert words in line
+
+
+@pytest.mark.parametrize("name", [*MODELS, "learning_cases:WithDropout"])
+def test_trying_a_step_leaves_no_trace(name):
+    model = make_model(name, (1, 16, 16), 10, 0)
+    before, state = copy.deepcopy(model.state_dict()), torch.random.get_rng_state()
+    check_trains(model, name, (1, 16, 16), 32)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert all(torch.equal(before[key], value) for key, value in model.state_dict().items())
+    assert all(parameter.grad is None for parameter in model.parameters())

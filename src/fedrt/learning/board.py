@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from fedrt.errors import InputError
+from fedrt.errors import FedrtError, InputError, reason
 from fedrt.turns import GlobalRound
 
 
@@ -17,12 +19,24 @@ class Board:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
             raise InputError("--tensorboard: needs pip install fedrt[tensorboard]") from None
-        self.writer = SummaryWriter(str(folder), purge_step=first)
+        self.folder = folder
+        with _told(folder):
+            self.writer = SummaryWriter(str(folder), purge_step=first)
 
     def add(self, done: GlobalRound) -> None:
         """Log one round."""
         values = dict(done.metrics) | {"time_s": done.time_s, "ends_at_s": done.ends_at_s}
-        for name, value in values.items():
-            if not math.isnan(value):
-                self.writer.add_scalar(name, value, done.last.t)
-        self.writer.flush()
+        with _told(self.folder):
+            for name, value in values.items():
+                if not math.isnan(value):
+                    self.writer.add_scalar(name, value, done.last.t)
+            self.writer.flush()
+
+
+@contextmanager
+def _told(folder: Path) -> Iterator[None]:
+    """A full disk or the like in one line."""
+    try:
+        yield
+    except OSError as error:
+        raise FedrtError(f"{folder}: cannot be written: {reason(error)}") from None

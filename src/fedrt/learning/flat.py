@@ -6,6 +6,9 @@ which are averaged like the rest and rounded when put back.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Literal
+
 import torch
 from torch import Tensor, nn
 
@@ -19,6 +22,7 @@ class FlatModel:
         buffers = list(self.module.buffers())
         floats = [buffer for buffer in buffers if buffer.is_floating_point()]
         self.counts = [buffer for buffer in buffers if not buffer.is_floating_point()]
+        self.layout = _layout(self.module)
         held = [*parameters, *floats]
         self.num_parameters = sum(p.numel() for p in parameters)
         self.num_held = self.num_parameters + sum(b.numel() for b in floats)
@@ -51,3 +55,29 @@ class FlatModel:
             stop = start + count.numel()
             count.copy_(state[start:stop].round().view_as(count))
             start = stop
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a parameter or buffer lies in the vector."""
+
+    name: str
+    kind: Literal["parameter", "buffer", "count"]
+    shape: torch.Size
+    start: int
+    stop: int
+
+
+def _layout(module: nn.Module) -> list[Place]:
+    """Every place, in the vector's order."""
+    buffers = list(module.named_buffers())
+    found: list[tuple[str, Literal["parameter", "buffer", "count"], Tensor]] = [
+        *((name, "parameter", tensor) for name, tensor in module.named_parameters()),
+        *((name, "buffer", b) for name, b in buffers if b.is_floating_point()),
+        *((name, "count", b) for name, b in buffers if not b.is_floating_point()),
+    ]
+    places, start = [], 0
+    for name, kind, tensor in found:
+        places.append(Place(name, kind, tensor.shape, start, start + tensor.numel()))
+        start += tensor.numel()
+    return places

@@ -6,6 +6,7 @@ A factory takes the shape of one input (channels, height, width) and the number 
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 
 import torch
 from torch import Tensor, nn
@@ -144,6 +145,19 @@ def check_fit(model: nn.Module, name: str, shape: Shape, classes: int) -> None:
     got = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
     if got != (2, classes):
         raise InputError(f"{text}: it gives {got} for two of them: must give {(2, classes)}")
+
+
+def check_trains(model: nn.Module, name: str, shape: Shape, batch_size: int) -> None:
+    """Refuse a model that cannot take a step, as batch norm cannot on a batch of one number."""
+    count = min(batch_size, 2)
+    trial = deepcopy(model).train()
+    try:
+        with torch.random.fork_rng(devices=[]):
+            scores = trial(torch.zeros(count, *shape, dtype=next(trial.parameters()).dtype))
+            torch.autograd.backward(scores.sum())
+    except Exception as error:
+        text = f"scenario.learning.model = {name!r}: cannot train on inputs of {(count, *shape)}"
+        raise InputError(f"{text}: {type(error).__name__}: {reason(error)}") from error
 
 
 def parameter_count(model: nn.Module) -> int:

@@ -17,7 +17,7 @@ from fedrt.learning.engine import Engine
 from fedrt.learning.engine_sequential import SequentialEngine
 from fedrt.learning.flat import FlatModel
 from fedrt.learning.measure import BITS_PER_PARAMETER
-from fedrt.learning.models import make_model
+from fedrt.learning.models import check_trains, make_model
 from fedrt.learning.partition import load_divided
 from fedrt.learning.samples import Samples
 from fedrt.scenario.model import Scenario
@@ -75,6 +75,7 @@ def make_setup(
     samples = Samples(dataset, dtype, where)
     batches = Batches(parts, learning.batch_size, world.seed)
     module = make_model(learning.model, samples.shape, dataset.num_classes, world.seed)
+    check_trains(module, learning.model, samples.shape, learning.batch_size)
     model = FlatModel(module, dtype, where)
     if where.type == "cpu" and "OMP_NUM_THREADS" not in os.environ and model.size < SMALL_MODEL:
         # Threads cost a small model more than they bring: twice the time with two.

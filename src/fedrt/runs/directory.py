@@ -113,7 +113,7 @@ def open_folder(path: Path, scenario: Scenario, run: Mapping[str, Any]) -> None:
     It appears under its name with all of that inside, or not at all.
     """
     with whole_folder(path) as folder:
-        write_text(folder / "config.toml", scenario_text(scenario))
+        write_text(folder / "config.toml", scenario_text(scenario, anywhere=True))
         write_json(folder / "run.json", {"format_version": FORMAT_VERSION, **run})
         write_json(folder / "environment.json", environment())
 
@@ -133,8 +133,9 @@ class SavedRun:
 
 def read_run(path: Path) -> SavedRun:
     """A run directory's description; a clear complaint if it is none."""
-    if not os.path.isfile(path / "run.json"):
-        raise InputError(f"{path}: is not a run directory: it has no run.json")
+    for name in ("run.json", "config.toml"):
+        if not os.path.isfile(path / name):
+            raise InputError(f"{path}: is not a run directory: it has no {name}")
     where, run = path / "run.json", _read_json(path / "run.json")
     version_found = run.get("format_version") if isinstance(run, dict) else None
     if version_found != FORMAT_VERSION:

@@ -44,9 +44,15 @@ def load_scenario(source: str | Path, settings: Iterable[str] = ()) -> Scenario:
     return scenario
 
 
-def scenario_text(scenario: Scenario) -> str:
-    """The whole scenario as TOML, defaults included; loading it gives the same scenario."""
-    return toml_text(table_of(scenario))
+def scenario_text(scenario: Scenario, *, anywhere: bool = False) -> str:
+    """The whole scenario as TOML, defaults included; loading it gives the same scenario.
+
+    `anywhere`: from any folder, with the whole path of every trace file.
+    """
+    table = table_of(scenario)
+    if anywhere:
+        _locate_traces(table, Path.cwd())
+    return toml_text(table)
 
 
 def setting_value(raw: str) -> Any:

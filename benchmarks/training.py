@@ -1,0 +1,294 @@
+"""How long one edge round of training takes, engine against engine.
+
+    python benchmarks/training.py [--model lenet5] [--devices 72] [--steps 10] [--device cpu]
+        [--engines sequential,stacked,stacked:chunk=8:workers=2] [--save FILE] ...
+
+Every engine's models are compared with the sequential engine's before anything is timed. Then the
+engines take turns in this process, each on the same round's batches. Data are random, made here.
+What follows an engine's name after colons are options that its factory takes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(1, str(Path(__file__).resolve().parent / "peers"))
+
+from control import commit, machine, summary
+from memory import tree_memory_mb
+
+from fedrt.errors import FedrtError
+from fedrt.learning.batches import Batches
+from fedrt.learning.datasets import Dataset
+from fedrt.learning.engine import Engine, TrainingOrder
+from fedrt.learning.flat import FlatModel
+from fedrt.learning.models import make_model
+from fedrt.learning.samples import Samples
+from fedrt.learning.setup import DTYPES, ENGINES
+from fedrt.scenario.load import load_scenario, setting_value
+from fedrt.seeding import stream
+
+SHAPES = {"lenet5": (28, 28, 1), "resnet20": (32, 32, 3), "small-cnn": (8, 8, 1)}
+RATES = {"lenet5": 0.01, "resnet20": 0.1, "small-cnn": 0.05}
+AGREEMENT = {"float32": 1e-5, "float64": 1e-12}
+SEED = 0
+
+
+@dataclass(frozen=True)
+class Task:
+    """One edge server's round: its data, how they are divided, and what is trained how."""
+
+    dataset: Dataset
+    parts: Sequence[NDArray[np.int64]]
+    model: str
+    steps: int
+    batch_size: int = 32
+    learning_rate: float = 0.01
+    momentum: float = 0.9
+    dtype: str = "float32"
+    augment: bool = False
+    device: str = "cpu"
+    seed: int = SEED
+
+    def order(self, r: int = 0) -> TrainingOrder:
+        """All devices train for the same steps and count the same."""
+        count = len(self.parts)
+        return TrainingOrder(
+            t=0,
+            r=r,
+            devices=np.arange(count),
+            edge_of_device=np.zeros(count, dtype=np.int64),
+            local_steps=np.full(count, self.steps),
+            weight=np.full(count, 1 / count),
+        )
+
+    def samples(self) -> Samples:
+        """The data where training happens."""
+        return Samples(self.dataset, DTYPES[self.dtype], torch.device(self.device))
+
+    def batches(self) -> Batches:
+        """The draws of mini-batches."""
+        return Batches(self.parts, self.batch_size, self.seed)
+
+    def engine(self, text: str) -> tuple[Engine, FlatModel]:
+        """The engine that `name:option=value:...` names, and its model with the first weights."""
+        name, *options = text.split(":")
+        if name not in ENGINES:
+            raise SystemExit(f"engine {name!r}: must be one of {', '.join(ENGINES)}")
+        pairs = [option.partition("=") for option in options]
+        given = {key: setting_value(value) for key, _, value in pairs}
+        samples = self.samples()
+        module = make_model(self.model, samples.shape, self.dataset.num_classes, self.seed)
+        model = FlatModel(module, samples.dtype, samples.device)
+        settings = {
+            "model": self.model,
+            "learning_rate": self.learning_rate,
+            "momentum": self.momentum,
+            "batch_size": self.batch_size,
+            "dtype": self.dtype,
+            "augment": str(self.augment).lower(),
+        }
+        scenario = load_scenario(
+            "quickstart", [f"learning.{key}={value}" for key, value in settings.items()]
+        )
+        try:
+            return ENGINES[name](model, samples, self.batches(), scenario, **given), model
+        except TypeError as error:
+            raise SystemExit(f"engine {text!r}: {error}") from error
+
+
+def random_dataset(shape: tuple[int, ...], count: int, seed: int, classes: int = 10) -> Dataset:
+    """Bytes and labels by a keyed generator: classes differ a little, so that training trains."""
+    draw = stream(seed, "benchmark data")
+    labels = draw.integers(classes, size=count)
+    images = draw.integers(0, 156, (count, *shape), dtype=np.uint8)
+    patterns = draw.integers(0, 100, (classes, *shape), dtype=np.uint8)
+    for first in range(0, count, 10_000):
+        images[first : first + 10_000] += patterns[labels[first : first + 10_000]]
+    return Dataset("random", images, labels, images[:10], labels[:10], classes)
+
+
+def split_evenly(count: int, devices: int, seed: int) -> list[NDArray[np.int64]]:
+    """The sample numbers of each device: a random order cut into equal parts."""
+    return np.array_split(stream(seed, "benchmark parts").permutation(count), devices)
+
+
+def seconds_of_round(engine: Engine, models: torch.Tensor, order: TrainingOrder) -> float:
+    """Wall seconds of one edge round; on a GPU between events on its stream."""
+    if models.device.type != "cuda":
+        start = time.perf_counter()
+        engine.train(models, order)
+        return time.perf_counter() - start
+    before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    torch.cuda.synchronize()
+    before.record()
+    engine.train(models, order)
+    after.record()
+    torch.cuda.synchronize()
+    return before.elapsed_time(after) / 1000
+
+
+def disagreement(models: torch.Tensor, expected: torch.Tensor, first: torch.Tensor) -> float:
+    """The worst difference of a number, relative to the norm of the expected update."""
+    update = (expected.double() - first.double()).norm()
+    return float((models.double() - expected.double()).abs().max() / update)
+
+
+def close(engine: Engine) -> None:
+    """Let an engine with worker processes end them."""
+    getattr(engine, "close", lambda: None)()
+
+
+def compare(
+    task: Task, names: list[str], limit: float, warmup: int, repeats: int
+) -> dict[str, Any]:
+    """Check that all engines agree, warm them up, then time them in turn."""
+    sequential, model = task.engine("sequential")
+    first = model.state()[None]
+    expected = sequential.train(first, task.order()).models
+    engines: dict[str, Engine] = {}
+    result: dict[str, Any] = {name: {} for name in names}
+    try:
+        for name in names:
+            engines[name] = sequential if name == "sequential" else task.engine(name)[0]
+            found = engines[name].train(first, task.order()).models
+            result[name]["disagreement"] = disagreement(found, expected, first)
+            if not result[name]["disagreement"] <= limit:
+                worst = result[name]["disagreement"]
+                raise SystemExit(
+                    f"{name} is {worst:.2g} off, more than {limit:g}: nothing is timed"
+                )
+        samples: dict[str, list[float]] = {name: [] for name in names}
+        peaks = dict.fromkeys(names, 0)
+        for turn in range(warmup + repeats):
+            # Each turn starts with another engine, so that none always follows the same one.
+            for name in names[turn % len(names) :] + names[: turn % len(names)]:
+                if first.is_cuda:
+                    torch.cuda.reset_peak_memory_stats()
+                seconds = seconds_of_round(engines[name], first, task.order(r=turn))
+                if first.is_cuda:
+                    peaks[name] = max(peaks[name], torch.cuda.max_memory_allocated())
+                if turn >= warmup:
+                    samples[name].append(seconds)
+        memory = tree_memory_mb()
+    finally:
+        for engine in engines.values():
+            close(engine)
+    for name in names:
+        if repeats:
+            result[name] |= summary(samples[name])
+            result[name]["ms_per_local_step"] = result[name]["median_s"] / task.steps * 1000
+        if peaks[name]:
+            result[name]["peak_gpu_mb"] = peaks[name] / 2**20
+    return {"engines": result, "process_memory_mb": memory}
+
+
+def versions(*packages: str) -> dict[str, str]:
+    """Of Python and those of the packages that are there."""
+    found = {"python": platform.python_version()}
+    for package in packages:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def show(result: dict[str, Any]) -> None:
+    """The table of a comparison."""
+    rows = result["engines"]
+    slowest = rows.get("sequential", next(iter(rows.values()))).get("median_s")
+    width = max(len(name) for name in rows)
+    print(f"{'engine':{width}}  median s (quartiles)        ms a step  times faster  disagreement")
+    for name, row in rows.items():
+        if "median_s" not in row:
+            print(f"{name:{width}}  not timed; disagreement {row['disagreement']:.1e}")
+            continue
+        spread = f"{row['median_s']:.4g} ({row['q1_s']:.4g} to {row['q3_s']:.4g})"
+        print(
+            f"{name:{width}}  {spread:26}  {row['ms_per_local_step']:9.2f}"
+            f"  {slowest / row['median_s']:12.2f}  {row['disagreement']:12.1e}"
+            + (f"  {row['peak_gpu_mb']:.0f} MB GPU" if "peak_gpu_mb" in row else "")
+        )
+    print("memory of all processes, MB:", result["process_memory_mb"])
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model", choices=SHAPES, default="lenet5")
+    parser.add_argument("--devices", type=int, default=72)
+    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--images", type=int, default=60_000, help="training samples in all")
+    parser.add_argument("--learning-rate", type=float, help="default: as the paper's for the model")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--dtype", choices=DTYPES, default="float32")
+    parser.add_argument("--augment", action="store_true")
+    parser.add_argument("--engines", default=",".join(ENGINES), help="comma-separated; see above")
+    parser.add_argument("--threads", type=int, help="of this process, for torch")
+    parser.add_argument("--tf32", action="store_true", help="let the GPU round float32 products")
+    parser.add_argument("--agreement", type=float, help="default 1e-5 in float32, 1e-12 in float64")
+    parser.add_argument("--warmup", type=int, default=1, help="rounds before those that count")
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--save", type=Path, help="write the results to this JSON file")
+    return parser.parse_args()
+
+
+def main() -> None:
+    args = arguments()
+    if args.threads:
+        torch.set_num_threads(args.threads)
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = args.tf32
+    count = max(args.images, args.devices)
+    task = Task(
+        dataset=random_dataset(SHAPES[args.model], count, SEED),
+        parts=split_evenly(count, args.devices, SEED),
+        model=args.model,
+        steps=args.steps,
+        batch_size=args.batch,
+        learning_rate=args.learning_rate or RATES[args.model],
+        dtype=args.dtype,
+        augment=args.augment,
+        device=args.device,
+    )
+    limit = args.agreement or AGREEMENT[args.dtype]
+    hardware = machine()
+    if args.device.startswith("cuda"):
+        hardware["gpu"] = torch.cuda.get_device_name()
+    results: dict[str, Any] = {
+        "command": "python benchmarks/training.py " + " ".join(sys.argv[1:]),
+        "machine": hardware,
+        "versions": versions("torch", "numpy", "triton"),
+        "commit": commit(),
+        "config": {key: value for key, value in vars(args).items() if key != "save"}
+        | {"agreement": limit, "learning_rate": task.learning_rate}
+        | {"threads": torch.get_num_threads(), "seed": SEED},
+    }
+    for title, value in results.items():
+        print(f"{title}: {value}")
+    try:
+        results |= compare(task, args.engines.split(","), limit, args.warmup, args.repeats)
+    except FedrtError as error:
+        raise SystemExit(str(error)) from error
+    show(results)
+    if args.save:
+        args.save.parent.mkdir(parents=True, exist_ok=True)
+        args.save.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

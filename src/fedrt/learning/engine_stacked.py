@@ -1,0 +1,161 @@
+"""The fast engine: the devices of a chunk as one model, step by step together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fedrt.learning.batches import Batches
+from fedrt.learning.engine import Trained, TrainingOrder, check_finite
+from fedrt.learning.flat import FlatModel
+from fedrt.learning.samples import Samples
+from fedrt.learning.stack import StackedModule
+from fedrt.learning.step import ChunkState, StepRule
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+BLOCK = 16_384
+"""Devices whose batches are drawn together: memory for them stays bounded."""
+
+
+class Step(Protocol):
+    """One local step of a whole chunk, in place."""
+
+    def __call__(
+        self, state: ChunkState, chosen: Tensor, shifts: Tensor | None, moving: Tensor | None
+    ) -> Tensor:
+        """The losses of the chunk's devices in float64."""
+        ...
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """The part of an order that is trained at once."""
+
+    edges: Tensor
+    weight: Tensor
+    chosen: Tensor
+    shifts: Tensor | None
+    counts: Tensor
+    uneven: bool
+
+
+class StackedEngine:
+    """SGD with momentum like the sequential engine's, for a chunk of devices at a time.
+
+    Devices with fewer steps than others of their chunk stand still when they are through.
+    """
+
+    name = "stacked"
+
+    def __init__(
+        self,
+        model: FlatModel,
+        samples: Samples,
+        batches: Batches,
+        *,
+        learning_rate: float,
+        momentum: float,
+        augment: bool,
+        chunk: int,
+        compiled: bool = False,
+        half: bool = False,
+    ) -> None:
+        self.model, self.samples, self.batches = model, samples, batches
+        self.augment, self.chunk, self.compiled = augment, chunk, compiled
+        stacked = StackedModule(model.module)
+        self.notes = stacked.notes
+        self.rule = StepRule(stacked, samples, learning_rate, momentum, half)
+        self.step: Step = self.rule.take
+        if compiled:
+            from fedrt.learning.compiled import CompiledSteps
+
+            self.step = CompiledSteps(self.rule)
+
+    def train(self, models: Tensor, order: TrainingOrder) -> Trained:
+        total = torch.zeros(models.shape, dtype=torch.float64, device=models.device)
+        loss_sum, greatest = self.add_trained(models, order, total)
+        check_finite(loss_sum, greatest, order)
+        return Trained(averaged(models, total, order), loss_sum)
+
+    def add_trained(
+        self, models: Tensor, order: TrainingOrder, total: Tensor
+    ) -> tuple[FloatArray, FloatArray]:
+        """Add every trained model times its weight to its edge's row of `total`.
+
+        The devices' loss sums, and the greatest number in each one's model.
+        """
+        loss_sum, greatest = np.zeros(len(order.devices)), np.zeros(len(order.devices))
+        # Devices of equal steps side by side, so that few stand still.
+        by_steps = np.argsort(-order.local_steps, kind="stable")
+        for start in range(0, len(by_steps), BLOCK):
+            block = by_steps[start : start + BLOCK]
+            draws = self._draw(order, block)
+            for first in range(0, len(block), self.chunk):
+                place = block[first : first + self.chunk]
+                chunk = self._chunk(order, place, draws, first, models.device)
+                state, losses = self._train_chunk(models, chunk)
+                joined = state.joined()
+                total.index_add_(0, chunk.edges, chunk.weight[:, None] * joined.double())
+                loss_sum[place] = losses.cpu().numpy()[: len(place)]
+                largest = joined.abs().amax(1).double().cpu().numpy()
+                greatest[place] = largest[: len(place)]
+        return loss_sum, greatest
+
+    def _draw(self, order: TrainingOrder, block: IntArray) -> tuple[IntArray, IntArray | None]:
+        """The batches of a block of devices for all steps, and their augmentation."""
+        draw = (order.t, order.r, int(order.local_steps[block].max()), order.devices[block])
+        shifts = self.batches.draw_augmentation(*draw) if self.augment else None
+        return self.batches.draw(*draw), shifts
+
+    def _chunk(
+        self,
+        order: TrainingOrder,
+        place: IntArray,
+        draws: tuple[IntArray, IntArray | None],
+        first: int,
+        device: torch.device,
+    ) -> _Chunk:
+        """The devices at `place`, which come `first` in the block's draws.
+
+        Compiled steps are for one number of devices: the last one stands in for those that lack
+        and counts nothing.
+        """
+        lacking = self.chunk - len(place) if self.compiled else 0
+        column = first + np.minimum(np.arange(len(place) + lacking), len(place) - 1)
+        steps = int(order.local_steps[place].max())
+        weight = np.pad(order.weight[place], (0, lacking))
+        place = np.pad(place, (0, lacking), mode="edge")
+        chosen, shifts = draws
+        return _Chunk(
+            edges=torch.as_tensor(order.edge_of_device[place], device=device),
+            weight=torch.as_tensor(weight, device=device),
+            chosen=torch.as_tensor(chosen[:steps, column], device=device),
+            shifts=None if shifts is None else torch.as_tensor(shifts[:steps, column], device=device),
+            counts=torch.as_tensor(order.local_steps[place], device=device),
+            uneven=int(order.local_steps[place].min()) < steps,
+        )
+
+    def _train_chunk(self, models: Tensor, chunk: _Chunk) -> tuple[ChunkState, Tensor]:
+        """The devices' states after all their steps, and the sums of their losses."""
+        state = ChunkState(self.model, models[chunk.edges])
+        losses = torch.zeros(len(chunk.edges), dtype=torch.float64, device=models.device)
+        for number, chosen in enumerate(chunk.chosen):
+            shifts = None if chunk.shifts is None else chunk.shifts[number]
+            moving = chunk.counts > number if chunk.uneven else None
+            losses += self.step(state, chosen, shifts, moving)
+        return state, losses
+
+
+def averaged(models: Tensor, total: Tensor, order: TrainingOrder) -> Tensor:
+    """The edge models with the rows of trained edges replaced by their averages."""
+    trained = torch.as_tensor(np.unique(order.edge_of_device), device=models.device)
+    result = models.clone()
+    result[trained] = total[trained].to(models.dtype)
+    return result

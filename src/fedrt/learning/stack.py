@@ -1,0 +1,317 @@
+"""Many copies of one module run as one: the devices of a chunk side by side.
+
+The module is traced once. Each of its layers is then carried out for all copies at a time: grouped
+convolutions, batched matrix products, batch norm over all copies' channels; what works on single
+values or on space alone is carried out as it is. A layer that has no such rule runs under `vmap`,
+and `notes` says so. A module that cannot be traced runs under `vmap` as a whole.
+
+Between layers a value is either `folded`, (batch, copies x channels, ...), or `apart`, (copies,
+batch, channels, ...); layers ask for the form they need.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+from torch.func import functional_call, vmap
+from torch.nn import functional as fn
+
+from fedrt.learning.grouped import convolve, has_grouped_gradient
+
+# Layers and functions that act on every value, or on space within a channel.
+POINTWISE_LAYERS = (nn.ReLU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid, nn.LeakyReLU, nn.Identity)
+SPATIAL_LAYERS = (nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool2d)
+POINTWISE = {torch.relu, fn.relu, fn.gelu, fn.silu, torch.tanh, torch.sigmoid, fn.leaky_relu}
+POINTWISE_METHODS = {"relu", "tanh", "sigmoid"}
+BINARY = {operator.add, operator.sub, operator.mul, operator.iadd, torch.add, torch.mul}
+
+
+def _spatial_functions() -> set[Any]:
+    return {fn.max_pool2d, fn.avg_pool2d, fn.adaptive_avg_pool2d}
+
+
+@dataclass(frozen=True)
+class Copies:
+    """A value of all copies, in one of its two forms."""
+
+    data: Tensor
+    count: int
+    is_folded: bool
+
+    def folded(self) -> Tensor:
+        """(batch, copies x channels, ...)."""
+        if self.is_folded:
+            return self.data
+        return self.data.transpose(0, 1).flatten(1, 2)
+
+    def apart(self) -> Tensor:
+        """(copies, batch, channels, ...)."""
+        if not self.is_folded:
+            return self.data
+        batch, channels, *rest = self.data.shape
+        split = self.data.reshape(batch, self.count, channels // self.count, *rest)
+        return split.transpose(0, 1)
+
+    def same(self, data: Tensor) -> Copies:
+        """Another value in the same form."""
+        return Copies(data, self.count, self.is_folded)
+
+
+class _Tracer(fx.Tracer):
+    """Goes through users' modules down to torch's own layers."""
+
+
+class StackedModule:
+    """A module for many copies: `run` takes each copy's parameters, buffers and inputs."""
+
+    def __init__(self, module: nn.Module, grouped_gradients: bool | None = None) -> None:
+        self.module = module
+        # On a GPU unless told: a processor gains nothing from it.
+        self.grouped_gradients = grouped_gradients
+        self.notes: list[str] = []
+        self.graph: fx.Graph | None = None
+        try:
+            self.graph = _Tracer().trace(module)
+        except Exception as error:
+            why = " ".join(str(error).split())[:100]
+            self.notes.append(f"the model cannot be traced ({why}); all of it runs under vmap")
+        self.layers = dict(module.named_modules())
+        self._find_unknown()
+
+    def _find_unknown(self) -> None:
+        for node in self.graph.nodes if self.graph else ():
+            if node.op == "call_module" and not _knows_layer(self.layers[node.target]):
+                kind = type(self.layers[node.target]).__name__
+                self.notes.append(f"layer {node.target} ({kind}) has no stacked form; vmap is used")
+
+    def run(
+        self, parameters: Mapping[str, Tensor], buffers: Mapping[str, Tensor], inputs: Tensor
+    ) -> Tensor:
+        """Scores (copies, batch, classes) for inputs (copies, batch, ...).
+
+        Parameters and buffers have the copies on their first axis; buffers change in place.
+        """
+        if self.graph is None:
+            return self._vmapped(parameters, buffers, inputs)
+        count = len(inputs)
+        grouped = inputs.is_cuda if self.grouped_gradients is None else self.grouped_gradients
+        interpreter = _Stacker(self.module, self.graph, parameters, buffers, count, grouped)
+        return interpreter.run(Copies(inputs, count, is_folded=False)).apart()
+
+    def _vmapped(
+        self, parameters: Mapping[str, Tensor], buffers: Mapping[str, Tensor], inputs: Tensor
+    ) -> Tensor:
+        def one(own: Any, kept: Any, x: Tensor) -> Any:
+            return functional_call(self.module, (own, kept), (x,))
+
+        run: Callable[..., Tensor] = vmap(one, randomness="different")
+        return run(dict(parameters), dict(buffers), inputs)
+
+
+def _knows_layer(layer: nn.Module) -> bool:
+    if isinstance(layer, nn.Conv2d):
+        return layer.padding_mode == "zeros"
+    if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d):
+        return layer.track_running_stats and layer.momentum is not None
+    if isinstance(layer, nn.Flatten):
+        return layer.start_dim == 1 and layer.end_dim == -1
+    return isinstance(layer, (nn.Linear, nn.GroupNorm, *POINTWISE_LAYERS, *SPATIAL_LAYERS))
+
+
+class _Stacker(fx.Interpreter):
+    """Carries out a traced module for all copies at once."""
+
+    def __init__(
+        self,
+        module: nn.Module,
+        graph: fx.Graph,
+        parameters: Mapping[str, Tensor],
+        buffers: Mapping[str, Tensor],
+        count: int,
+        grouped_gradients: bool,
+    ) -> None:
+        super().__init__(module, graph=graph)
+        self.parameters, self.buffers, self.count = parameters, buffers, count
+        self.grouped_gradients = grouped_gradients
+
+    def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
+        """A parameter or buffer used by itself, of all copies."""
+        held = self.parameters.get(target, self.buffers.get(target))
+        if held is None:
+            return super().get_attr(target, args, kwargs)
+        return Copies(held, self.count, is_folded=False)
+
+    def call_module(self, target: Any, args: Any, kwargs: Any) -> Any:
+        layer = self.fetch_attr(target)
+        if kwargs or len(args) != 1 or not _knows_layer(layer):
+            return self._layer_apart(target, layer, args, kwargs)
+        (value,) = args
+        if isinstance(layer, nn.Conv2d):
+            return self._convolve(target, layer, value)
+        if isinstance(layer, nn.Linear):
+            return self._multiply(target, layer, value)
+        if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d):
+            return self._normalise(target, layer, value)
+        if isinstance(layer, nn.GroupNorm):
+            weight, bias = self._wide(target, "weight"), self._wide(target, "bias")
+            groups = layer.num_groups * self.count
+            return self._fold(fn.group_norm(value.folded(), groups, weight, bias, layer.eps))
+        if isinstance(layer, nn.Flatten):
+            return self._fold(value.folded().flatten(1))
+        if isinstance(layer, SPATIAL_LAYERS):
+            return self._fold(layer(value.folded()))
+        return value.same(layer(value.data))
+
+    def _fold(self, data: Tensor) -> Copies:
+        return Copies(data, self.count, is_folded=True)
+
+    def _wide(self, target: str, name: str) -> Tensor | None:
+        """A layer's parameter or buffer with all copies along its first axis."""
+        held = self.parameters.get(f"{target}.{name}", self.buffers.get(f"{target}.{name}"))
+        return None if held is None else held.flatten(0, 1)
+
+    def _convolve(self, target: str, layer: nn.Conv2d, value: Copies) -> Copies:
+        x = value.folded()
+        weight, bias = _as(self._wide(target, "weight"), x), _as(self._wide(target, "bias"), x)
+        assert weight is not None
+        groups = layer.groups * self.count
+        if self.grouped_gradients and has_grouped_gradient(layer):
+            y = convolve(x, weight, layer.stride, layer.padding, groups)  # type: ignore[arg-type]
+            return self._fold(y if bias is None else y + bias[:, None, None])
+        x = x.contiguous(memory_format=torch.channels_last)
+        y = fn.conv2d(x, weight, bias, layer.stride, layer.padding, layer.dilation, groups)
+        return self._fold(y)
+
+    def _multiply(self, target: str, layer: nn.Linear, value: Copies) -> Copies:
+        x = value.apart()
+        weight = self.parameters[f"{target}.weight"].to(x.dtype).transpose(1, 2)
+        shape = x.shape
+        y = torch.bmm(x.reshape(self.count, -1, shape[-1]), weight)
+        bias = self.parameters.get(f"{target}.bias")
+        if bias is not None:
+            y = y + bias.to(x.dtype)[:, None]
+        return Copies(y.reshape(*shape[:-1], -1), self.count, is_folded=False)
+
+    def _normalise(
+        self, target: str, layer: nn.BatchNorm1d | nn.BatchNorm2d, value: Copies
+    ) -> Copies:
+        mean, variance = self._wide(target, "running_mean"), self._wide(target, "running_var")
+        self.buffers[f"{target}.num_batches_tracked"].add_(1)
+        y = fn.batch_norm(
+            value.folded(),
+            mean,
+            variance,
+            self._wide(target, "weight"),
+            self._wide(target, "bias"),
+            training=True,
+            momentum=layer.momentum or 0.0,
+            eps=layer.eps,
+        )
+        return self._fold(y)
+
+    def _layer_apart(self, target: str, layer: nn.Module, args: Any, kwargs: Any) -> Any:
+        """Any layer at all: one call per copy, gathered by vmap."""
+        prefix = f"{target}."
+        own = {
+            name.removeprefix(prefix): held
+            for name, held in {**self.parameters, **self.buffers}.items()
+            if name.startswith(prefix)
+        }
+
+        def one(held: Any, *values: Any) -> Any:
+            return functional_call(layer, held, values, kwargs)
+
+        values = [value.apart() if isinstance(value, Copies) else value for value in args]
+        axes = (0, *(0 if isinstance(value, Copies) else None for value in args))
+        return self._wrap(vmap(one, in_dims=axes, randomness="different")(own, *values))
+
+    def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+        first = args[0] if args else None
+        if isinstance(first, Copies):
+            if target in POINTWISE:
+                return first.same(target(first.data, *args[1:], **kwargs))
+            if target in _spatial_functions():
+                return self._fold(target(first.folded(), *args[1:], **kwargs))
+            if target in BINARY and len(args) == 2 and not kwargs:
+                return self._combine(target, first, args[1])
+            if target is torch.flatten and (*args[1:], *kwargs.values()) == (1,):
+                return self._fold(first.folded().flatten(1))
+            if target is operator.getitem and _keeps_channels(args[1]):
+                return self._fold(first.folded()[args[1]])
+            if target is fn.pad and len(args) == 2 and not kwargs:
+                return self._pad(first, args[1])
+        return self._apart(target, args, kwargs)
+
+    def _combine(self, target: Any, left: Copies, right: Any) -> Any:
+        if not isinstance(right, Copies):
+            return left.same(target(left.data, right))
+        if left.is_folded != right.is_folded:
+            return self._fold(target(left.folded(), right.folded()))
+        if left.data.dim() != right.data.dim():
+            return self._apart(target, (left, right), {})
+        return left.same(target(left.data, right.data))
+
+    def _pad(self, value: Copies, sizes: Sequence[int]) -> Any:
+        """Padding of space as it is; padding of channels with the copies apart."""
+        if len(sizes) <= 2 * (value.folded().dim() - 2):
+            return self._fold(fn.pad(value.folded(), list(sizes)))
+        x = value.folded()
+        split = x.reshape(len(x), self.count, -1, *x.shape[2:])
+        return self._fold(fn.pad(split, list(sizes)).flatten(1, 2))
+
+    def call_method(self, target: Any, args: Any, kwargs: Any) -> Any:
+        value, *rest = args
+        if isinstance(value, Copies):
+            if target in POINTWISE_METHODS:
+                return value.same(getattr(value.data, target)(*rest, **kwargs))
+            if target == "flatten" and (*rest, *kwargs.values()) == (1,):
+                return self._fold(value.folded().flatten(1))
+            if target == "mean" and rest and _only_space(rest[0]) and not kwargs:
+                return self._fold(value.folded().mean(rest[0]))
+
+        def method(self_value: Any, *others: Any, **named: Any) -> Any:
+            return getattr(self_value, target)(*others, **named)
+
+        return self._apart(method, args, kwargs)
+
+    def _apart(self, function: Any, args: Any, kwargs: Any) -> Any:
+        """Any function at all, copy by copy; what is no tensor is asked of the first copy."""
+        flat = [*args, *kwargs.values()]
+        if not any(isinstance(value, Copies) for value in flat):
+            return function(*args, **kwargs)
+        names = list(kwargs)
+
+        def one(*values: Any) -> Any:
+            named = dict(zip(names, values[len(args) :], strict=True))
+            return function(*values[: len(args)], **named)
+
+        firsts = [v.apart()[0] if isinstance(v, Copies) else v for v in flat]
+        if not isinstance(sample := one(*firsts), Tensor):
+            return sample
+        values = [v.apart() if isinstance(v, Copies) else v for v in flat]
+        axes = tuple(0 if isinstance(v, Copies) else None for v in flat)
+        return self._wrap(vmap(one, in_dims=axes, randomness="different")(*values))
+
+    def _wrap(self, data: Any) -> Any:
+        if isinstance(data, Tensor):
+            return Copies(data, self.count, is_folded=False)
+        return type(data)(self._wrap(item) for item in data)
+
+
+def _as(tensor: Tensor | None, like: Tensor) -> Tensor | None:
+    return None if tensor is None else tensor.to(like.dtype)
+
+
+def _keeps_channels(index: Any) -> bool:
+    """Whether an index leaves batch and channels whole, so that copies stay together."""
+    whole = slice(None)
+    return isinstance(index, tuple) and len(index) >= 2 and index[0] == index[1] == whole
+
+
+def _only_space(dims: Any) -> bool:
+    return all(dim >= 2 for dim in ([dims] if isinstance(dims, int) else dims))

@@ -1,0 +1,141 @@
+"""One process per core, each training a share of the devices on one thread.
+
+Models and partial sums lie in shared memory; only orders and losses are sent. The sums are added in
+the order of the workers, so a number of workers always gives the same bits.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+import torch.multiprocessing as mp
+from torch import Tensor
+
+from fedrt.errors import FedrtError
+from fedrt.learning.engine import Trained, TrainingOrder, check_finite
+from fedrt.learning.engine_stacked import StackedEngine, averaged
+
+# Freed memory stays with the process: taking it anew from the system for every step costs more
+# than the arithmetic saves.
+KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**32), "MALLOC_TRIM_THRESHOLD_": str(2**40)}
+
+MakeEngine = Callable[[], StackedEngine]
+
+
+class WorkerEngine:
+    """The stacked engine in several processes; `make` must be picklable."""
+
+    name = "stacked"
+
+    def __init__(self, make: MakeEngine, models: Tensor, workers: int) -> None:
+        self.models = torch.empty_like(models).share_memory_()  # type: ignore[no-untyped-call]
+        self.totals = torch.zeros((workers, *models.shape), dtype=torch.float64).share_memory_()  # type: ignore[no-untyped-call]
+        context = mp.get_context("spawn")
+        self.links: list[Any] = []
+        self.processes: list[Any] = []
+        with _environment(KEEP_MEMORY | {"OMP_NUM_THREADS": "1"}):
+            for number in range(workers):
+                here, there = context.Pipe()
+                args = (make, there, self.models, self.totals[number])
+                process = context.Process(target=_work, args=args, daemon=True)
+                process.start()
+                there.close()
+                self.links.append(here)
+                self.processes.append(process)
+
+    def train(self, models: Tensor, order: TrainingOrder) -> Trained:
+        self.models.copy_(models)
+        shares = split_order(order, len(self.links))
+        for link, (_, share) in zip(self.links, shares, strict=True):
+            self._send(link, share)
+        loss_sum, greatest = np.zeros(len(order.devices)), np.zeros(len(order.devices))
+        for link, (part, _) in zip(self.links, shares, strict=True):
+            loss_sum[part], greatest[part] = self._receive(link)
+        check_finite(loss_sum, greatest, order)
+        return Trained(averaged(models, self.totals.sum(0), order), loss_sum)
+
+    def _send(self, link: Any, share: TrainingOrder) -> None:
+        try:
+            link.send(share)
+        except OSError:
+            raise FedrtError("a training process has died; --resume goes on") from None
+
+    def _receive(self, link: Any) -> Any:
+        try:
+            answer = link.recv()
+        except (EOFError, OSError):
+            raise FedrtError("a training process has died; --resume goes on") from None
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    def close(self) -> None:
+        """End the processes."""
+        for link in self.links:
+            link.close()
+        for process in self.processes:
+            process.join(timeout=5)
+            if process.is_alive():
+                process.kill()
+
+
+def split_order(order: TrainingOrder, shares: int) -> list[tuple[slice, TrainingOrder]]:
+    """The order in runs of devices with about equal numbers of steps."""
+    done = np.cumsum(order.local_steps)
+    cuts = np.searchsorted(done, done[-1] * np.arange(1, shares) / shares) if len(done) else []
+    ends = [0, *np.asarray(cuts, dtype=int).tolist(), len(order.devices)]
+    parts = [slice(a, b) for a, b in pairwise(ends)]
+    return [
+        (
+            part,
+            replace(
+                order,
+                devices=order.devices[part],
+                edge_of_device=order.edge_of_device[part],
+                local_steps=order.local_steps[part],
+                weight=order.weight[part],
+            ),
+        )
+        for part in parts
+    ]
+
+
+def _work(make: MakeEngine, link: Any, models: Tensor, total: Tensor) -> None:
+    """A worker's life: take an order, train it, add up, answer."""
+    # Ctrl-C reaches the whole group; the parent finishes its writing and then ends us.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    torch.set_num_threads(1)
+    engine = make()
+    while True:
+        try:
+            order = link.recv()
+        except EOFError:
+            return
+        try:
+            total.zero_()
+            link.send(engine.add_trained(models, order, total))
+        except Exception as error:
+            link.send(error)
+
+
+@contextmanager
+def _environment(values: dict[str, str]) -> Iterator[None]:
+    """Environment variables for processes that start in the block."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -1,0 +1,207 @@
+"""`fedrt run` from outside: what it prints, how it ends, and when its directory is there."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from pyarrow import parquet
+from trained import TRAINING, differences, start, train, trained
+
+from fedrt.cli import main
+
+TESTS = Path(__file__).parent
+OPTIONS = [word for text in TRAINING for word in ("--set", text)]
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(TESTS)}
+
+
+def run_main(*words):
+    return main(["run", *OPTIONS, "--device", "cpu", *map(str, words)])
+
+
+def test_json_is_one_object_and_nothing_else(tmp_path, capsys):
+    assert run_main("--out", tmp_path / "run", "--json", "--target", "0.5") == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert out.count("\n") == 1
+    assert json.loads(out) == json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert list(json.loads(out)["targets"]) == ["0.5"]
+
+
+def test_without_a_terminal_progress_is_lines_on_stderr(tmp_path, capsys):
+    assert run_main("--out", tmp_path / "run", "--set", "rounds.global_rounds=20") == 0
+    out, err = capsys.readouterr()
+    lines = err.splitlines()
+    assert [line.split(":")[0] for line in lines] == [f"round {n} of 20" for n in range(2, 21, 2)]
+    assert all("loss" in line and "simulated" in line for line in lines)
+    assert "accuracy -" not in lines[0]  # evaluated every second round
+    assert "final accuracy" in out
+    assert out.endswith(f"saved in {tmp_path / 'run'}\n")
+
+
+def test_the_default_name_says_what_ran(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(TESTS))
+    assert run_main("--policy", "trained:Moody", "--seed", "7", "--json") == 0
+    assert os.listdir("runs") == ["tiny-trained.Moody-7"]
+    assert run_main("--json") == 0
+    assert sorted(os.listdir("runs")) == ["tiny-fedrt-0", "tiny-trained.Moody-7"]
+    capsys.readouterr()
+    before = Path("runs/tiny-fedrt-0/rounds.parquet").stat().st_mtime_ns
+    assert run_main("--json") == 2
+    assert capsys.readouterr().err.startswith("runs/tiny-fedrt-0: exists already")
+    assert Path("runs/tiny-fedrt-0/rounds.parquet").stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--target", "2"], "--target = 2.0: must be"),
+        (["--target", "nan"], "--target = NaN: must be"),
+        (["--target", "high"], '--target = "high": must be'),
+        (["--checkpoint-every", "0"], "--checkpoint-every = 0.0: must be a whole number"),
+        (["--checkpoint-every", "1.5"], "--checkpoint-every = 1.5: must be a whole number"),
+        (["--keep-checkpoints", "-1"], "--keep-checkpoints = -1.0: must be a whole number"),
+        (["--keep-checkpoints", "inf"], "--keep-checkpoints = Infinity: must be a whole number"),
+        (["--seed=-1"], '--seed "-1": must be one whole number'),
+        (["--seed", "0,1"], '--seed "0,1": must be one whole number'),
+        (["--seed", ""], '--seed "": must be one whole number'),
+        (["--seed", "1e99"], '--seed "1e99": must be one whole number'),
+        (["--policy", "best"], 'policy = "best": must be one of'),
+        (["--policy", "nowhere:Best"], "nowhere cannot be imported"),
+        (["--engine", "warp"], 'engine = "warp": must be one of'),
+        (["--device", "warp"], "device = 'warp': cannot be used here"),
+        (["--set", 'learning.dataset="cifar10"', "--data-dir", str(TESTS)], "cifar10"),
+        (["--set", 'learning.model="best"'], 'model = "best": must be one of'),
+        (["--set", "rounds.global_rounds=0"], "global_rounds = 0: must be"),
+        (["--data-dir", "a\0b"], "--data-dir"),
+        (["nowhere.toml"], "nowhere.toml"),
+        (["--resume", ""], "--resume: takes everything from its directory"),
+    ],
+)
+def test_bad_words_are_one_line_and_leave_nothing_behind(words, says, tmp_path, capsys):
+    assert run_main("--out", tmp_path / "run", *words) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1, err
+    assert says in err
+    assert os.listdir(tmp_path) == []
+
+
+def test_divergence_is_exit_4(tmp_path, capsys):
+    words = ["--out", tmp_path / "run", "--set", "learning.model=trained:Brittle", "--json"]
+    assert run_main(*words) == 4
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("global round 3, edge round ")
+    assert err.count("\n") == 1
+    assert (tmp_path / "run" / "checkpoints" / "000003.npz").exists()
+    assert main(["run", "--resume", str(tmp_path / "run"), "--json"]) == 4
+
+
+def test_a_trace_is_found_from_wherever_one_goes_on(tmp_path, monkeypatch):
+    rows = [f"{t},{r},{n},10" for t in range(5) for r in range(2) for n in range(7)]
+    trace = tmp_path / "trace.csv"
+    trace.write_text("\n".join(["global_round,edge_round,device,snr_db", *rows]) + "\n")
+    monkeypatch.chdir(tmp_path)
+    assert run_main("--out", "run", "--set", 'channel={kind="trace",file="trace.csv"}') == 0
+    (tmp_path / "run" / "summary.json").unlink()
+    monkeypatch.chdir("/")
+    assert main(["run", "--resume", str(tmp_path / "run")]) == 0
+
+
+SPY = """
+import importlib.abc, os, sys
+
+class Spy(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name in ("torch", "numba", "pyarrow", "sklearn", "scipy", "matplotlib", "pandas"):
+            told = [n for n in ("config.toml", "run.json") if os.path.exists(f"run/{n}")]
+            print("heavy", name, len(told), file=sys.stderr)
+
+sys.meta_path.insert(0, Spy())
+from fedrt.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_the_directory_is_there_before_anything_heavy_and_ctrl_c_says_how_to_go_on(tmp_path):
+    """One long run from outside: its start, its middle, Ctrl-C, and its end."""
+    long = ["--set", "rounds.global_rounds=40"]
+    command = [sys.executable, "-c", SPY, "run", *OPTIONS, *long, "--device", "cpu", "--out", "run"]
+    child = subprocess.Popen(
+        command, cwd=tmp_path, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    run = tmp_path / "run"
+    try:
+        limit = time.monotonic() + 60
+        while not (run / "checkpoints" / "000003.npz").exists():
+            assert child.poll() is None, child.stderr.read()
+            assert time.monotonic() < limit
+            time.sleep(0.01)
+        child.send_signal(signal.SIGINT)
+        out, err = (text.decode() for text in child.communicate(timeout=60))
+    finally:
+        child.kill()
+        child.wait()
+    assert child.returncode == 130, err
+    assert out == ""
+    heavy = [line.split()[1:] for line in err.splitlines() if line.startswith("heavy")]
+    assert {"torch", "numba", "pyarrow"} <= {name for name, _ in heavy}
+    assert {told for _, told in heavy} == {"2"}
+    assert "Traceback" not in err
+    *_, stopped, last = err.splitlines()
+    assert stopped == "stopped; go on with: fedrt run --resume run"
+    assert last == "interrupted"
+    # The tables have caught up with the newest checkpoint.
+    saved = max(int(path.stem) for path in (run / "checkpoints").iterdir())
+    assert parquet.read_table(run / "rounds.parquet").num_rows == saved < 40
+    done = subprocess.run(
+        [sys.executable, "-m", "fedrt", *stopped.split(": fedrt ")[1].split(), "--json"],
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+        capture_output=True,
+        check=True,
+        timeout=120,
+    )
+    assert json.loads(done.stdout)["global_rounds"] == 40
+    assert done.stderr.decode() == f"going on after global round {saved - 1}\n"
+    reference = train(tmp_path / "untouched", trained("rounds.global_rounds=40"))
+    assert differences(reference, run) == []
+
+
+def test_the_words_to_go_on_can_be_pasted(tmp_path, monkeypatch, capsys):
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fedrt.runs.training.carry_on", interrupted)
+    assert run_main("--out", tmp_path / "my run") == 130
+    assert f"go on with: fedrt run --resume '{tmp_path}/my run'\n" in capsys.readouterr().err
+    assert (tmp_path / "my run" / "config.toml").exists()
+
+
+def test_ctrl_c_waits_for_a_write_and_a_second_one_changes_nothing(tmp_path, monkeypatch):
+    from fedrt.runs.checkpoint import Checkpoints
+
+    run = start(tmp_path / "run", trained())
+    before = Checkpoints.save
+
+    def save(self, rounds, state):
+        if rounds == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+        before(self, rounds, state)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoints, "save", save)
+        assert main(["run", "--resume", str(run), "--json"]) == 130
+    assert sorted(p.stem for p in (run / "checkpoints").iterdir()) == ["000001", "000002"]
+    assert parquet.read_table(run / "rounds.parquet").num_rows == 2
+    assert main(["run", "--resume", str(run), "--json"]) == 0
+    assert differences(train(tmp_path / "untouched", trained()), run) == []

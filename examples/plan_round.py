@@ -18,7 +18,16 @@ def main() -> None:
     usual = fedrt.plan_round(state, policy="ce-fedavg")
 
     table = Table(title="Who gets what (fedrt-plus)", caption=f"status: {plan['status']}")
-    for name in ("edge", "device", "bandwidth", "CPU", "compute", "upload", "energy", "over budget"):
+    for name in (
+        "edge",
+        "device",
+        "bandwidth",
+        "CPU",
+        "compute",
+        "upload",
+        "energy",
+        "over budget",
+    ):
         table.add_column(name, justify="right")
     for c, edge in enumerate(plan["edges"]):
         for n, device in enumerate(edge["devices"]):

@@ -14,9 +14,9 @@ client = ClientApp()
 
 
 @lru_cache(maxsize=1)
-def worker_model(channels_last: bool) -> LeNet5:
+def worker_model(path: str, dtype: str, channels_last: bool) -> LeNet5:
     """One model a worker: making it anew for each device would only cost time."""
-    model = LeNet5()
+    model = load_job(path, dtype).model()
     return model.to(memory_format=torch.channels_last) if channels_last else model
 
 
@@ -24,8 +24,8 @@ def worker_model(channels_last: bool) -> LeNet5:
 def train(message: Message, context: Context) -> Message:
     """The device's model after its local steps."""
     config = message.content["config"]
-    job = load_job(config["job"])
-    model = worker_model(config["channels-last"])
+    job = load_job(config["job"], config["dtype"])
+    model = worker_model(config["job"], config["dtype"], config["channels-last"])
     model.load_state_dict(message.content["arrays"].to_torch_state_dict())
     inputs, labels = job.samples(context.node_config["partition-id"])
     if config["channels-last"]:

@@ -1,4 +1,4 @@
-"""Write the job file: data, first weights, batches, and the average FedRT's plain engine gets.
+"""Write the job file: data, first weights, batches, and the averages FedRT's plain engine gets.
 
     python benchmarks/peers/make_job.py JOB.npz [--dataset random|fmnist] [--devices 72] ...
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,15 +20,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from training import SEED, Task, random_dataset, split_evenly
 
 from fedrt.errors import FedrtError
-from fedrt.learning.datasets import Dataset, load_dataset
+from fedrt.learning.datasets import Dataset, channel_stats, load_dataset
 from fedrt.learning.flat import FlatModel
 
 
-def load_task(path: Path) -> Task:
+def load_task(path: Path, dtype: str) -> Task:
     """The job of a file, as FedRT's own engines take it."""
     with np.load(path) as file:
-        images = np.moveaxis(file["images"], 1, -1)
-        labels = file["labels"]
+        images, labels = file["images"], file["labels"]
         return Task(
             dataset=Dataset("job", images, labels, images[:10], labels[:10], 10),
             parts=list(file["parts"]),
@@ -36,6 +36,7 @@ def load_task(path: Path) -> Task:
             batch_size=file["chosen"].shape[2],
             learning_rate=float(file["learning_rate"]),
             momentum=float(file["momentum"]),
+            dtype=dtype,
             seed=int(file["seed"]),
         )
 
@@ -48,23 +49,27 @@ def named(model: FlatModel, state: torch.Tensor) -> dict[str, np.ndarray]:
 
 def make(task: Task) -> dict[str, np.ndarray]:
     """All that the file holds."""
-    sequential, model = task.engine("sequential")
-    first = model.state()
     order = task.order()
-    average = sequential.train(first[None], order).models[0]
-    samples, batches = task.samples(), task.batches()
+    mean, deviation = channel_stats(task.dataset.train_images)
+    _, model = task.engine("sequential")
+    first, held = model.state(), {}
+    for dtype in ("float32", "float64"):
+        engine, scratch = replace(task, dtype=dtype).engine("sequential")
+        average = engine.train(first[None].to(scratch.held.dtype), order).models[0]
+        for name, value in named(scratch, average).items():
+            held[f"average {dtype}/{name}"] = value
     return {
-        "images": np.moveaxis(task.dataset.train_images, -1, 1),
+        "images": task.dataset.train_images,
         "labels": task.dataset.train_labels,
         "parts": np.stack(task.parts),
-        "chosen": batches.draw(order.t, order.r, task.steps, order.devices),
-        "mean": samples.mean.numpy(),
-        "scale": samples.scale.numpy(),
+        "chosen": task.batches().draw(order.t, order.r, task.steps, order.devices),
+        "mean": np.reshape(mean, (-1, 1, 1)),
+        "deviation": np.reshape(deviation, (-1, 1, 1)),
         "learning_rate": np.array(task.learning_rate),
         "momentum": np.array(task.momentum),
         "seed": np.array(task.seed),
         **{f"first/{name}": value for name, value in named(model, first).items()},
-        **{f"average/{name}": value for name, value in named(model, average).items()},
+        **held,
     }
 
 

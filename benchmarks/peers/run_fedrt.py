@@ -21,7 +21,7 @@ def main() -> None:
     args = options.parse_args()
     if args.threads:
         torch.set_num_threads(args.threads)
-    task, job = load_task(Path(args.job)), load_job(args.job)
+    task, job = load_task(Path(args.job), args.dtype), load_job(args.job, args.dtype)
     engine, model = task.engine(args.engine)
     first = model.state()[None]
     order = task.order()

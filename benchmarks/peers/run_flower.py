@@ -23,7 +23,8 @@ def main() -> None:
     options.add_argument("--workers", type=int, default=2)
     options.add_argument("--channels-last", action="store_true")
     args = options.parse_args()
-    job = load_job(os.path.abspath(args.job))
+    path = os.path.abspath(args.job)
+    job = load_job(path, args.dtype)
     rounds = Rounds(job, args.warmup)
     server = ServerApp()
 
@@ -34,7 +35,7 @@ def main() -> None:
         first = ArrayRecord(job.first)
         threads = 0.0
         for _ in range(args.warmup + args.rounds):
-            config = {"job": os.path.abspath(args.job), "channels-last": args.channels_last}
+            config = {"job": path, "dtype": args.dtype, "channels-last": args.channels_last}
             start = time.perf_counter()
             result = strategy.start(grid, first, num_rounds=1, train_config=ConfigRecord(config))
             seconds = time.perf_counter() - start

@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import time
+import warnings
 from typing import Any
 
 import torch
@@ -89,7 +90,7 @@ def train(job: Job, rounds: Rounds, count: int, *, channels_last: bool) -> None:
             inputs = inputs.contiguous(memory_format=torch.channels_last)
         return PyTorchTensorDataset((inputs, labels), user_id=str(user))
 
-    module = PflLeNet5()
+    module = PflLeNet5().to(job.dtype)
     module.load_state_dict(job.first)
     if channels_last:
         module = module.to(memory_format=torch.channels_last)
@@ -129,8 +130,9 @@ def main() -> None:
         raise SystemExit("--warmup: pfl needs at least 1")
     others = start_others(args.processes) if args.processes > 1 and RANK not in os.environ else []
     os.environ["PFL_PYTORCH_DEVICE"] = "cpu"
+    warnings.filterwarnings("ignore", "`torch.distributed.reduce_op`", FutureWarning)
     torch.set_num_threads(max(1, (os.cpu_count() or 1) // args.processes))
-    job = load_job(args.job)
+    job = load_job(args.job, args.dtype)
     rounds = Rounds(job, args.warmup)
     try:
         train(job, rounds, args.warmup + args.rounds, channels_last=args.channels_last)

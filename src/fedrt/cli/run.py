@@ -44,8 +44,10 @@ def add(commands: Commands[Parser]) -> None:
 
 def add_training(parser: Parser) -> None:
     """The options of every command that trains."""
-    parser.add_argument("--engine", metavar="E", help="default: sequential")
+    parser.add_argument("--engine", metavar="E", help="stacked or sequential; default: stacked")
     parser.add_argument("--device", metavar="D", help="cpu, cuda, ...; default: a GPU if there")
+    parser.add_argument("--chunk", metavar="N", help="devices trained at a time; default: measured")
+    parser.add_argument("--workers", metavar="N", help="processes; default: as it pays, on a CPU")
     parser.add_argument("--data-dir", metavar="DIR", help="where data sets are; or FEDRT_DATA")
     parser.add_argument(
         "--target",
@@ -62,21 +64,27 @@ def read_options(args: argparse.Namespace) -> RunOptions:
     from fedrt.runs.training import RunOptions
 
     problems: list[str] = []
-    share, count, text = Real(least=0, most=1), Whole(1, 1_000_000), Text()
+    share, count, words = Real(least=0, most=1), Whole(1, 1_000_000), Text()
     targets = [share.read(_number(each), "--target", problems) for each in args.targets]
     every, keep = getattr(args, "checkpoint_every", None), getattr(args, "keep_checkpoints", None)
     every = count.read(_number(every or "1"), "--checkpoint-every", problems)
     keep = count.read(_number(keep or "2"), "--keep-checkpoints", problems)
+    chunk, workers = (
+        None if text is None else count.read(_number(text), option, problems)
+        for text, option in ((args.chunk, "--chunk"), (args.workers, "--workers"))
+    )
     data_dir = None if args.data_dir is None else os.path.abspath(args.data_dir)
-    Maybe(text).read(data_dir, "--data-dir", problems)
-    engine = text.read(args.engine or "sequential", "--engine", problems)
-    device = text.read(args.device or "auto", "--device", problems)
+    Maybe(words).read(data_dir, "--data-dir", problems)
+    engine = words.read(args.engine or "stacked", "--engine", problems)
+    device = words.read(args.device or "auto", "--device", problems)
     if problems:
         raise InputError(problems)
     return RunOptions(
         engine=str(engine),
         device=str(device),
         data_dir=data_dir,
+        chunk=chunk,
+        workers=workers,
         checkpoint_every=every or 1,
         keep_checkpoints=keep or 1,
         targets=tuple(value for value in targets if value is not None),

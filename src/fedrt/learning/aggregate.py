@@ -30,9 +30,11 @@ def pairwise_distance(models: Tensor) -> FloatArray:
     """The L2 norm between every two edge models; symmetric, zero diagonal."""
     whole = models.double()
     # By differences, not through the Gram matrix, which would lose close models' distance.
-    distance = torch.cdist(whole, whole, compute_mode="donot_use_mm_for_euclid_dist")
-    upper = np.triu(distance.cpu().numpy(), k=1)
-    return upper + upper.T
+    upper = torch.zeros(len(whole), len(whole), dtype=torch.float64, device=whole.device)
+    for c in range(len(whole) - 1):
+        upper[c, c + 1 :] = (whole[c + 1 :] - whole[c]).norm(dim=1)
+    matrix = upper.cpu().numpy()
+    return matrix + matrix.T
 
 
 def distance_to_average(models: Tensor) -> float:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -73,3 +76,14 @@ def check_finite(
             f" on edge {order.edge_of_device[n]}{others} is {value}; try a lower"
             " learning.learning_rate, or look at that device's data"
         )
+
+
+@contextmanager
+def own_randomness(device: torch.device) -> Iterator[torch.Generator]:
+    """The generator that modules such as dropout draw from; put back as it was afterwards."""
+    if device.type != "cuda":
+        with torch.random.fork_rng(devices=[]):
+            yield torch.default_generator
+        return
+    with torch.cuda.device(device), torch.random.fork_rng(devices=[device]):
+        yield torch.cuda.default_generators[torch.cuda.current_device()]

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as fn
 
 from fedrt.learning.batches import Batches
-from fedrt.learning.engine import Trained, TrainingOrder, check_finite
+from fedrt.learning.engine import Trained, TrainingOrder, check_finite, own_randomness
 from fedrt.learning.flat import FlatModel
 from fedrt.learning.samples import Samples
 
@@ -30,9 +27,11 @@ class SequentialEngine:
         learning_rate: float,
         momentum: float,
         augment: bool,
+        half: bool = False,
     ) -> None:
         self.model, self.samples, self.batches = model, samples, batches
         self.learning_rate, self.momentum, self.augment = learning_rate, momentum, augment
+        self.half = half
 
     def train(self, models: Tensor, order: TrainingOrder) -> Trained:
         device = models.device
@@ -70,21 +69,12 @@ class SequentialEngine:
             shifts = None if augmentation is None else augmentation[step]
             inputs, labels = self.samples.batch(chosen[step], shifts)
             self.model.gradient.zero_()
-            loss = fn.cross_entropy(self.model.module(inputs), labels)
+            with torch.autocast(inputs.device.type, torch.bfloat16, enabled=self.half):
+                scores = self.model.module(inputs)
+            loss = fn.cross_entropy(scores.to(self.model.held.dtype), labels)
             torch.autograd.backward(loss)
             with torch.no_grad():
                 velocity.mul_(self.momentum).add_(self.model.gradient)
                 self.model.parameters.add_(velocity, alpha=-self.learning_rate)
                 total += loss.detach()
         return float(total)
-
-
-@contextmanager
-def own_randomness(device: torch.device) -> Iterator[torch.Generator]:
-    """The generator that modules such as dropout draw from; put back as it was afterwards."""
-    if device.type != "cuda":
-        with torch.random.fork_rng(devices=[]):
-            yield torch.default_generator
-        return
-    with torch.cuda.device(device), torch.random.fork_rng(devices=[device]):
-        yield torch.cuda.default_generators[torch.cuda.current_device()]

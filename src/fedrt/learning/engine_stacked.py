@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedrt.learning.batches import Batches
-from fedrt.learning.engine import Trained, TrainingOrder, check_finite
+from fedrt.learning.engine import Trained, TrainingOrder, check_finite, own_randomness
 from fedrt.learning.flat import FlatModel
 from fedrt.learning.samples import Samples
 from fedrt.learning.stack import StackedModule
@@ -44,6 +44,8 @@ class _Chunk:
     shifts: Tensor | None
     counts: Tensor
     uneven: bool
+    seed: int
+    """Of what the model draws by itself, as dropout does."""
 
 
 class StackedEngine:
@@ -133,24 +135,33 @@ class StackedEngine:
         weight = np.pad(order.weight[place], (0, lacking))
         place = np.pad(place, (0, lacking), mode="edge")
         chosen, shifts = draws
+        moves = None
+        if shifts is not None:
+            moves = torch.as_tensor(shifts[:steps, column], device=device)
         return _Chunk(
             edges=torch.as_tensor(order.edge_of_device[place], device=device),
             weight=torch.as_tensor(weight, device=device),
             chosen=torch.as_tensor(chosen[:steps, column], device=device),
-            shifts=None if shifts is None else torch.as_tensor(shifts[:steps, column], device=device),
+            shifts=moves,
             counts=torch.as_tensor(order.local_steps[place], device=device),
             uneven=int(order.local_steps[place].min()) < steps,
+            seed=int(self.batches.draw_seeds(order.t, order.r, order.devices[place[:1]])[0]),
         )
 
     def _train_chunk(self, models: Tensor, chunk: _Chunk) -> tuple[ChunkState, Tensor]:
         """The devices' states after all their steps, and the sums of their losses."""
         state = ChunkState(self.model, models[chunk.edges])
         losses = torch.zeros(len(chunk.edges), dtype=torch.float64, device=models.device)
+        with own_randomness(models.device) as generator:
+            generator.manual_seed(chunk.seed)
+            self._take_steps(state, chunk, losses)
+        return state, losses
+
+    def _take_steps(self, state: ChunkState, chunk: _Chunk, losses: Tensor) -> None:
         for number, chosen in enumerate(chunk.chosen):
             shifts = None if chunk.shifts is None else chunk.shifts[number]
             moving = chunk.counts > number if chunk.uneven else None
             losses += self.step(state, chosen, shifts, moving)
-        return state, losses
 
 
 def averaged(models: Tensor, total: Tensor, order: TrainingOrder) -> Tensor:

@@ -99,9 +99,10 @@ class Trainer:
         def measure() -> list[float]:
             model, samples = self.setup.model, self.setup.samples
             average = self.models.double().mean(0).to(self.models.dtype)
-            of_edges = [accuracy(model, state, samples) for state in self.models]
+            half = learning.dtype == "bfloat16"
+            of_edges = [accuracy(model, state, samples, half) for state in self.models]
             return [
-                accuracy(model, average, samples),
+                accuracy(model, average, samples, half),
                 float(np.mean(of_edges)),
                 min(of_edges),
                 max(of_edges),

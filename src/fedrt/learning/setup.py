@@ -15,15 +15,19 @@ from fedrt.errors import InputError, reason
 from fedrt.learning.batches import Batches
 from fedrt.learning.engine import Engine
 from fedrt.learning.engine_sequential import SequentialEngine
+from fedrt.learning.engine_stacked import StackedEngine
 from fedrt.learning.flat import FlatModel
 from fedrt.learning.measure import BITS_PER_PARAMETER
 from fedrt.learning.models import check_trains, make_model
 from fedrt.learning.partition import load_divided
 from fedrt.learning.samples import Samples
+from fedrt.learning.tuning import Tuning, cache_file, cores, remembered, tune
+from fedrt.learning.workers import WorkerEngine
 from fedrt.scenario.model import Scenario
 from fedrt.world.world import World
 
-DTYPES = {"float32": torch.float32, "float64": torch.float64}
+# What parameters are kept in; under bfloat16 only the layers' arithmetic is shorter.
+DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.float32}
 
 SMALL_MODEL = 50_000
 
@@ -39,10 +43,55 @@ def _sequential(model: FlatModel, samples: Samples, batches: Batches, scenario: 
         learning_rate=learning.learning_rate,
         momentum=learning.momentum,
         augment=learning.augment,
+        half=learning.dtype == "bfloat16",
     )
 
 
-ENGINES: dict[str, EngineFactory] = {"sequential": _sequential}
+DEFAULT_CHUNK = 8
+
+
+def make_stacked(
+    model: FlatModel,
+    samples: Samples,
+    batches: Batches,
+    scenario: Scenario,
+    chunk: int = DEFAULT_CHUNK,
+    compiled: bool = False,
+) -> StackedEngine:
+    """A stacked engine in this process."""
+    learning = scenario.learning
+    return StackedEngine(
+        model,
+        samples,
+        batches,
+        learning_rate=learning.learning_rate,
+        momentum=learning.momentum,
+        augment=learning.augment,
+        half=learning.dtype == "bfloat16",
+        chunk=chunk,
+        compiled=compiled,
+    )
+
+
+ENGINES: dict[str, EngineFactory] = {"stacked": make_stacked, "sequential": _sequential}
+
+
+@dataclass(frozen=True)
+class WorkerRecipe:
+    """Makes a stacked engine in another process, where the model is built anew."""
+
+    samples: Samples
+    batches: Batches
+    scenario: Scenario
+    num_classes: int
+    seed: int
+    chunk: int
+
+    def __call__(self) -> StackedEngine:
+        learning = self.scenario.learning
+        module = make_model(learning.model, self.samples.shape, self.num_classes, self.seed)
+        model = FlatModel(module, DTYPES[learning.dtype], torch.device("cpu"))
+        return make_stacked(model, self.samples, self.batches, self.scenario, self.chunk)
 
 
 @dataclass(frozen=True)
@@ -58,11 +107,27 @@ class Setup:
     notes: tuple[str, ...] = ()
     """What a user should know of it before it trains."""
 
+    def close(self) -> None:
+        """End what the engine started."""
+        if isinstance(self.engine, WorkerEngine):
+            self.engine.close()
+
 
 def make_setup(
-    world: World, *, engine: str = "sequential", device: str = "cpu", data_dir: Path | None = None
+    world: World,
+    *,
+    engine: str = "sequential",
+    device: str = "cpu",
+    data_dir: Path | None = None,
+    chunk: int | None = None,
+    workers: int | None = None,
+    tuning_file: Path | None = None,
 ) -> Setup:
-    """The data, model and engine of a scenario under a seed."""
+    """The data, model and engine of a scenario under a seed.
+
+    `chunk` and `workers` of the stacked engine are measured where they are not given; with a
+    `tuning_file` what it says is used, so that a resumed run trains exactly as before.
+    """
     scenario = world.scenario
     learning = scenario.learning
     if engine not in ENGINES:
@@ -80,15 +145,65 @@ def make_setup(
     if where.type == "cpu" and "OMP_NUM_THREADS" not in os.environ and model.size < SMALL_MODEL:
         # Threads cost a small model more than they bring: twice the time with two.
         torch.set_num_threads(1)
+    first_model = model.state()
+    notes = _notes(world.model_bits, model.num_parameters)
+    made: Engine
+    if engine == "stacked":
+        tuning = _tuning(world, model, samples, batches, chunk, workers, tuning_file)
+        here = make_stacked(model, samples, batches, scenario, tuning.chunk, tuning.compiled)
+        notes = (*notes, *(f"note: stacked training: {line}" for line in here.notes))
+        made = here
+        if tuning.workers > 1:
+            classes = dataset.num_classes
+            recipe = WorkerRecipe(samples, batches, scenario, classes, world.seed, tuning.chunk)
+            models = first_model.repeat(world.fleet.num_edges, 1)
+            made = WorkerEngine(recipe, models, tuning.workers)
+    else:
+        made = ENGINES[engine](model, samples, batches, scenario)
     return Setup(
         world=world,
         model=model,
         samples=samples,
         batches=batches,
-        engine=ENGINES[engine](model, samples, batches, scenario),
-        first_model=model.state(),
-        notes=_notes(world.model_bits, model.num_parameters),
+        engine=made,
+        first_model=first_model,
+        notes=notes,
     )
+
+
+def _tuning(
+    world: World,
+    model: FlatModel,
+    samples: Samples,
+    batches: Batches,
+    chunk: int | None,
+    workers: int | None,
+    file: Path | None,
+) -> Tuning:
+    """What is given, else what the run's file says, else what this machine is known for."""
+    scenario = world.scenario
+    rounds, learning, devices = scenario.rounds, scenario.learning, world.fleet.num_devices
+    on_gpu = samples.device.type == "cuda"
+    if chunk is not None and workers is not None:
+        return Tuning(chunk, 1 if on_gpu else workers, compiled=on_gpu)
+
+    def measure() -> Tuning:
+        steps = rounds.global_rounds * rounds.edge_rounds * rounds.local_steps * devices
+        models = model.state().repeat(world.fleet.num_edges, 1)
+        return tune(
+            lambda size: make_stacked(model, samples, batches, scenario, size),
+            models,
+            devices,
+            steps,
+        )
+
+    def known() -> Tuning:
+        job = (learning.model, samples.shape, learning.batch_size, learning.dtype, devices)
+        where = (torch.__version__, str(samples.device), cores(), rounds.global_rounds)
+        return remembered(cache_file(), repr((job, learning.augment, where)), measure)
+
+    found = known() if file is None else remembered(file, "tuning", known)
+    return Tuning(chunk or found.chunk, workers or found.workers, found.compiled)
 
 
 def _notes(model_bits: float, parameters: int) -> tuple[str, ...]:

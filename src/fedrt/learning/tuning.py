@@ -103,13 +103,13 @@ def remembered(file: Path, key: str, measure: Callable[[], Tuning]) -> Tuning:
     """
     kept: dict[str, Any] = {}
     try:
-        kept = json.loads(file.read_text(encoding="utf-8"))
+        kept = dict(json.loads(file.read_text(encoding="utf-8")))
         return Tuning(**kept[key])
     except (OSError, ValueError, KeyError, TypeError):
         found = measure()
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        whole = {**(kept if isinstance(kept, dict) else {}), key: asdict(found)}
+        whole = {**kept, key: asdict(found)}
         temporary = file.with_suffix(f".{os.getpid()}")
         temporary.write_text(json.dumps(whole, indent=2), encoding="utf-8")
         temporary.replace(file)

@@ -20,7 +20,7 @@ from fedrt.runs.account import Account, Summary
 from fedrt.runs.directory import RunDirectory, open_folder
 from fedrt.runs.estimate import comparison, over_seeds
 from fedrt.runs.loop import make_world, run_rounds
-from fedrt.runs.training import RunOptions
+from fedrt.runs.training import RunOptions, make_run_setup
 from fedrt.scenario import Scenario
 from fedrt.turns import GlobalRound
 from fedrt.world.world import World
@@ -115,11 +115,10 @@ def _compare_on(
     progress: Progress | None,
 ) -> list[tuple[str, Summary]]:
     from fedrt.learning.learner import Trainer
-    from fedrt.learning.setup import make_setup
 
     data_dir = Path(options.data_dir) if options.data_dir else None
     world = make_world(scenario, seed, data_dir)
-    setup = make_setup(world, engine=options.engine, device=options.device, data_dir=data_dir)
+    setup = make_run_setup(world, options, out / "tuning.json")
     shared: dict[bytes, Any] = {}
     runners = {}
     for name, policy in policies.items():
@@ -127,11 +126,14 @@ def _compare_on(
         directory = RunDirectory.create(folder, scenario, name, seed, command, asdict(options))
         learner = Trainer(setup, shared)
         runners[name] = _Runner(policy, world, directory, learner, options.device_rows)
-    for _ in range(scenario.rounds.global_rounds):
-        for name, runner in runners.items():
-            done = runner.step()
-            if progress is not None:
-                progress(name, seed, done)
-        # What the next round starts from, the learners hold themselves.
-        shared.clear()
+    try:
+        for _ in range(scenario.rounds.global_rounds):
+            for name, runner in runners.items():
+                done = runner.step()
+                if progress is not None:
+                    progress(name, seed, done)
+            # What the next round starts from, the learners hold themselves.
+            shared.clear()
+    finally:
+        setup.close()
     return [(name, runner.finish(options.targets)) for name, runner in runners.items()]

@@ -34,9 +34,11 @@ Progress = Callable[[GlobalRound], None]
 class RunOptions:
     """How a run is carried out; kept in its directory, so that resuming needs no options."""
 
-    engine: str = setting(Text(), "sequential")
+    engine: str = setting(Text(), "stacked")
     device: str = setting(Text(), "cpu")
     data_dir: str | None = setting(Maybe(Text(10_000)), None)
+    chunk: int | None = setting(Maybe(Whole(1, 10_000_000)), None)
+    workers: int | None = setting(Maybe(Whole(1, 10_000)), None)
     checkpoint_every: int = setting(Whole(1, 1_000_000), 1)
     keep_checkpoints: int = setting(Whole(1, 1_000_000), 2)
     targets: tuple[float, ...] = setting(Listed(Real(least=0, most=1)), ())
@@ -105,7 +107,7 @@ def _train(
 ) -> Summary:
     data_dir = Path(options.data_dir) if options.data_dir else None
     world, policy = make_world(run.scenario, run.seed, data_dir), make_policy(run.policy)
-    trainer = make_trainer(world, options)
+    trainer = make_trainer(world, options, directory.path / "tuning.json")
     state, records, notes = checkpoints.load(trainer.state())
     for line in (*trainer.setup.notes, *notes):
         note(line)
@@ -113,17 +115,32 @@ def _train(
         trainer.restore(state)
         note(f"going on after global round {len(records) - 1}")
     job = _Job(directory, checkpoints, options, world, policy, trainer)
-    return job.run(Resumed(records, trainer), len(records), progress)
+    try:
+        return job.run(Resumed(records, trainer), len(records), progress)
+    finally:
+        trainer.setup.close()
 
 
-def make_trainer(world: World, options: RunOptions) -> Any:
-    """The learner of a world; loads torch and the data."""
-    from fedrt.learning.learner import Trainer
+def make_run_setup(world: World, options: RunOptions, tuning_file: Path) -> Any:
+    """The data, model and engine that the options ask for; loads torch."""
     from fedrt.learning.setup import make_setup
 
-    data_dir = Path(options.data_dir) if options.data_dir else None
-    setup = make_setup(world, engine=options.engine, device=options.device, data_dir=data_dir)
-    return Trainer(setup)
+    return make_setup(
+        world,
+        engine=options.engine,
+        device=options.device,
+        data_dir=Path(options.data_dir) if options.data_dir else None,
+        chunk=options.chunk,
+        workers=options.workers,
+        tuning_file=tuning_file,
+    )
+
+
+def make_trainer(world: World, options: RunOptions, tuning_file: Path) -> Any:
+    """The learner of a world."""
+    from fedrt.learning.learner import Trainer
+
+    return Trainer(make_run_setup(world, options, tuning_file))
 
 
 @dataclass

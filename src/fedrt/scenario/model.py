@@ -246,7 +246,8 @@ class Learning:
     """What a device's model counts in its edge's average: the same, or its number of samples."""
     participation: float = setting(Real(above=0, most=1), 1.0)
     """The share of each edge's devices that train, drawn for every edge round."""
-    dtype: str = setting(OneOf(("float32", "float64")), "float32")
+    dtype: str = setting(OneOf(("float32", "float64", "bfloat16")), "float32")
+    """`bfloat16` shortens the layers' arithmetic only: parameters and updates stay float32."""
     evaluate_every: int = setting(Whole(1, 1_000_000), 5)
     partition: Partition = setting(
         Kinds((IidPartition, DirichletPartition, PathologicalPartition, WriterPartition)),

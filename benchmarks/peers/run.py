@@ -1,0 +1,165 @@
+"""FedRT beside pfl and Flower's simulation: the same round of 72 LeNet-5 devices in each.
+
+    python benchmarks/peers/run.py --setup          once: makes .venv-pfl and .venv-flower
+    python benchmarks/peers/run.py [--repeats 7] [--save benchmarks/results/peers.json]
+
+First every side must give our averaged model in float64. Then the sides take turns, each turn in
+fresh processes: a warm-up round, then `--rounds` in float32, of which the median counts; every
+round's model is checked. Nothing else should run meanwhile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path.insert(0, str(HERE.parent))
+
+from control import commit, machine, summary  # noqa: E402
+
+PEERS = {"pfl": ROOT / ".venv-pfl", "flower": ROOT / ".venv-flower"}
+SIDES = {
+    "fedrt": [],
+    "fedrt-sequential": ["--engine", "sequential"],
+    "pfl": [],
+    "pfl-2": ["--processes", "2"],
+    "pfl-2-channels-last": ["--processes", "2", "--channels-last"],
+    "flower": [],
+    "flower-channels-last": ["--channels-last"],
+}
+DEFAULT = "fedrt,fedrt-sequential,pfl,pfl-2,flower"
+
+
+def set_up() -> None:
+    """Make the peers' environments from their lock files."""
+    for name, folder in PEERS.items():
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+        pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet"]
+        lock = HERE / f"requirements-{name}.lock"
+        # torch by itself, exactly: else its CUDA packages may come along.
+        pins = [line for line in lock.read_text().splitlines() if line.startswith("torch==")]
+        subprocess.run([*pip, *pins], check=True)
+        subprocess.run([*pip, "-r", str(lock)], check=True)
+
+
+def run_side(side: str, job: Path, more: list[str]) -> dict[str, Any]:
+    """Run one side in processes of its own; what it reports."""
+    name = side.split("-")[0]
+    python = str(PEERS[name] / "bin" / "python") if name in PEERS else sys.executable
+    script = str(HERE / f"run_{name}.py")
+    command = [python, script, "--job", str(job), *SIDES[side], *more]
+    env = {k: v for k, v in os.environ.items() if k != "OMP_NUM_THREADS"}
+    done = subprocess.run(command, capture_output=True, text=True, env=env)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    if done.returncode or not lines:
+        tail = "\n".join(done.stderr.splitlines()[-15:])
+        raise SystemExit(f"{side} failed ({done.returncode}):\n{tail}")
+    return json.loads(lines[-1])
+
+
+def check(sides: list[str], job: Path) -> dict[str, float]:
+    """One round of every side in float64: the worst difference from our average."""
+    found = {}
+    for side in sides:
+        report = run_side(side, job, ["--dtype", "float64", "--warmup", "1", "--rounds", "0"])
+        found[side] = report["worst_difference"]
+        print(f"{side}: averaged model {found[side]:.1e} off in float64", flush=True)
+    return found
+
+
+def take_turns(sides: list[str], job: Path, repeats: int, rounds: int) -> dict[str, Any]:
+    """Time the sides one after the other, again and again, each turn from another one on."""
+    reports: dict[str, list[dict[str, Any]]] = {side: [] for side in sides}
+    for turn in range(repeats):
+        first = turn % len(sides)
+        for side in sides[first:] + sides[:first]:
+            report = run_side(side, job, ["--rounds", str(rounds)])
+            reports[side].append(report)
+            print(f"turn {turn + 1}: {side} {report['seconds_per_round']:.3f} s", flush=True)
+    rows: dict[str, Any] = {}
+    for side, of_side in reports.items():
+        rows[side] = {
+            **summary([report["seconds_per_round"] for report in of_side]),
+            "worst_difference_float32": max(report["worst_difference"] for report in of_side),
+            "peak_rss_mb": max(report["memory_mb"]["peak_rss"] for report in of_side),
+            "pss_mb": max(report["memory_mb"]["pss"] for report in of_side),
+            "threads_per_process": round(of_side[0]["threads"]),
+            "what": of_side[0]["side"],
+            "versions": of_side[0]["versions"],
+        }
+    ours = rows[sides[0]]["median_s"]
+    for row in rows.values():
+        row[f"times_{sides[0]}"] = row["median_s"] / ours
+    return rows
+
+
+def show(rows: dict[str, Any]) -> None:
+    """The table."""
+    ours = next(iter(rows))
+    print(f"{'side':21} median s (quartiles)     / {ours:9} peak RSS MB  PSS MB  off in float32")
+    for side, row in rows.items():
+        spread = f"{row['median_s']:.3f} ({row['q1_s']:.3f} to {row['q3_s']:.3f})"
+        print(
+            f"{side:21} {spread:24} {row[f'times_{ours}']:11.2f} {row['peak_rss_mb']:11.0f}"
+            f" {row['pss_mb']:7.0f} {row['worst_difference_float32']:15.1e}"
+        )
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--setup", action="store_true", help="make the peers' environments, stop")
+    parser.add_argument("--sides", default=DEFAULT, help=f"of {', '.join(SIDES)}")
+    parser.add_argument("--engine", default="stacked", help="of the side fedrt, with options")
+    parser.add_argument("--dataset", choices=("random", "fmnist"), default="random")
+    parser.add_argument("--devices", type=int, default=72)
+    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--repeats", type=int, default=7, help="turns of every side")
+    parser.add_argument("--rounds", type=int, default=2, help="timed rounds in each turn")
+    parser.add_argument("--save", type=Path, help="write the results to this JSON file")
+    return parser.parse_args()
+
+
+def main() -> None:
+    args = arguments()
+    if args.setup:
+        set_up()
+        return
+    sides = args.sides.split(",")
+    if unknown := sorted(set(sides) - set(SIDES)):
+        raise SystemExit(f"--sides: no {', '.join(unknown)}; there are {', '.join(SIDES)}")
+    missing = [n for n in PEERS if any(s.startswith(n) for s in sides) and not PEERS[n].exists()]
+    if missing:
+        raise SystemExit(f"no environment for {', '.join(missing)} yet: run with --setup first")
+    SIDES["fedrt"] = ["--engine", args.engine]
+    results: dict[str, Any] = {
+        "command": "python benchmarks/peers/run.py " + " ".join(sys.argv[1:]),
+        "machine": machine(),
+        "commit": commit(),
+        "config": {key: value for key, value in vars(args).items() if key != "save"},
+    }
+    for title, value in results.items():
+        print(f"{title}: {value}")
+    with tempfile.TemporaryDirectory() as folder:
+        job = Path(folder) / "job.npz"
+        make = [sys.executable, str(HERE / "make_job.py"), str(job), "--dataset", args.dataset]
+        make += ["--devices", str(args.devices), "--steps", str(args.steps)]
+        subprocess.run(make, check=True)
+        results["worst_difference_float64"] = check(sides, job)
+        results["load_before"] = os.getloadavg()[0]
+        results["sides"] = take_turns(sides, job, args.repeats, args.rounds)
+    show(results["sides"])
+    if args.save:
+        args.save.parent.mkdir(parents=True, exist_ok=True)
+        args.save.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

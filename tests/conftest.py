@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
 from hypothesis import settings
 
 # Compiling the kernel makes the first example slow, and CI machines are shared: no deadlines.
 settings.register_profile("fedrt", deadline=None, derandomize=True)
 settings.load_profile("fedrt")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory):
+    """No test reads or writes the user's cache, nor do the processes it starts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 def pytest_terminal_summary(terminalreporter):

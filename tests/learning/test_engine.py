@@ -142,9 +142,12 @@ def test_absent_devices_do_not_matter(engine):
         "weight": np.array([*order.weight[:5], 1.0]),
     }
     both, one = case.train(), case.train(**short)
-    assert torch.equal(both[:3], one[:3])
-    lone = {key: value[5:] for key, value in short.items()}
-    assert torch.equal(case.train(**lone)[3], one[3])
+    lone = case.train(**{key: value[5:] for key, value in short.items()})
+    moved = (one - case.models).norm(dim=1)
+    # Who shares a chunk may change how sums are rounded; one after the other nothing does.
+    limit = 0.0 if engine == "sequential" else 1e-12
+    assert ((both - one).norm(dim=1)[:3] <= limit * moved[:3]).all()
+    assert (lone - one)[3].norm() <= limit * moved[3]
 
 
 def test_weights_decide_what_a_device_counts(engine):
@@ -230,10 +233,12 @@ def test_what_a_module_draws_by_itself_is_keyed(engine):
     assert torch.equal(torch.random.get_rng_state(), state)
     torch.manual_seed(2)
     assert torch.equal(case.train(), start)
-    part = slice(5, 7)
-    fields = ("devices", "edge_of_device", "local_steps", "weight")
-    fewer = case.train(**{name: getattr(case.order, name)[part] for name in fields})
-    assert torch.equal(fewer[3], start[3])
+    if engine == "sequential":
+        # Others draw for a whole chunk, keyed by its first device: who shares it matters there.
+        part = slice(5, 7)
+        fields = ("devices", "edge_of_device", "local_steps", "weight")
+        fewer = case.train(**{name: getattr(case.order, name)[part] for name in fields})
+        assert torch.equal(fewer[3], start[3])
     # It does draw: without it the module is linear and the result another.
     case.flat.module.forward = super(type(case.flat.module), case.flat.module).forward
     assert not torch.equal(case.train()[3], start[3])

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, fx, nn
 from torch.func import functional_call, vmap
 from torch.nn import functional as fn
+from torch.utils import _pytree as tree
 
 from fedrt.learning.grouped import convolve, has_grouped_gradient
 
@@ -57,6 +58,19 @@ class Copies:
         split = self.data.reshape(batch, self.count, channels // self.count, *rest)
         return split.transpose(0, 1)
 
+    @property
+    def own_shape(self) -> tuple[int, ...]:
+        """The shape of one copy's value."""
+        if not self.is_folded:
+            return tuple(self.data.shape[1:])
+        batch, channels, *rest = self.data.shape
+        return (batch, channels // self.count, *rest)
+
+    @property
+    def own_dim(self) -> int:
+        """How many axes one copy's value has."""
+        return self.data.dim() - (0 if self.is_folded else 1)
+
     def same(self, data: Tensor) -> Copies:
         """Another value in the same form."""
         return Copies(data, self.count, self.is_folded)
@@ -79,7 +93,10 @@ class StackedModule:
             self.graph = _Tracer().trace(module)
         except Exception as error:
             why = " ".join(str(error).split())[:100]
-            self.notes.append(f"the model cannot be traced ({why}); all of it runs under vmap")
+            how = "all of it runs under vmap, or copy by copy where that cannot be"
+            self.notes.append(f"the model cannot be traced ({why}); {how}")
+        self.other_names = _other_names(module)
+        self.one_by_one = False
         self.layers = dict(module.named_modules())
         self._find_unknown()
 
@@ -96,6 +113,9 @@ class StackedModule:
 
         Parameters and buffers have the copies on their first axis; buffers change in place.
         """
+        parameters, buffers = self._all_names(parameters), self._all_names(buffers)
+        # Of a model not traced, layers see whether they train: `training` is no constant there.
+        self.module.train()
         if self.graph is None:
             return self._vmapped(parameters, buffers, inputs)
         count = len(inputs)
@@ -103,14 +123,46 @@ class StackedModule:
         interpreter = _Stacker(self.module, self.graph, parameters, buffers, count, grouped)
         return interpreter.run(Copies(inputs, count, is_folded=False)).apart()
 
+    def _all_names(self, held: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The tensors under every name the module has for them: tied ones have several."""
+        others = {other: held[name] for other, name in self.other_names.items() if name in held}
+        return {**held, **others}
+
     def _vmapped(
         self, parameters: Mapping[str, Tensor], buffers: Mapping[str, Tensor], inputs: Tensor
     ) -> Tensor:
+        # Whoever wrote the model counted on one type throughout.
+        inputs = inputs.to(next(iter(parameters.values())).dtype)
+
         def one(own: Any, kept: Any, x: Tensor) -> Any:
             return functional_call(self.module, (own, kept), (x,))
 
-        run: Callable[..., Tensor] = vmap(one, randomness="different")
-        return run(dict(parameters), dict(buffers), inputs)
+        if not self.one_by_one:
+            run: Callable[..., Tensor] = vmap(one, randomness="different")
+            before = {name: held.clone() for name, held in buffers.items()}
+            try:
+                return run(dict(parameters), dict(buffers), inputs)
+            except RuntimeError:
+                # What depends on values, as a branch does, cannot be done for all copies at once.
+                self.one_by_one = True
+                for name, held in before.items():
+                    buffers[name].copy_(held)
+        scores = []
+        for n, x in enumerate(inputs):
+            own = {name: held[n] for name, held in parameters.items()}
+            scores.append(one(own, {name: held[n] for name, held in buffers.items()}, x))
+        return torch.stack(scores)
+
+
+def _other_names(module: nn.Module) -> dict[str, str]:
+    """For every further name of a tied parameter or buffer the name it is held under."""
+    found: dict[str, str] = {}
+    for every in (module.named_parameters, module.named_buffers):
+        first: dict[int, str] = {}
+        for name, held in every(remove_duplicate=False):
+            if first.setdefault(id(held), name) != name:
+                found[name] = first[id(held)]
+    return found
 
 
 def _knows_layer(layer: nn.Module) -> bool:
@@ -223,12 +275,11 @@ class _Stacker(fx.Interpreter):
             if name.startswith(prefix)
         }
 
-        def one(held: Any, *values: Any) -> Any:
-            return functional_call(layer, held, values, kwargs)
+        def call(held: Any, *values: Any, **named: Any) -> Any:
+            return functional_call(layer, held, values, named)
 
-        values = [value.apart() if isinstance(value, Copies) else value for value in args]
-        axes = (0, *(0 if isinstance(value, Copies) else None for value in args))
-        return self._wrap(vmap(one, in_dims=axes, randomness="different")(own, *values))
+        held = {name: Copies(tensor, self.count, is_folded=False) for name, tensor in own.items()}
+        return self._apart(call, (held, *args), kwargs)
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
         first = args[0] if args else None
@@ -250,10 +301,11 @@ class _Stacker(fx.Interpreter):
     def _combine(self, target: Any, left: Copies, right: Any) -> Any:
         if not isinstance(right, Copies):
             return left.same(target(left.data, right))
-        if left.is_folded != right.is_folded:
-            return self._fold(target(left.folded(), right.folded()))
-        if left.data.dim() != right.data.dim():
+        if left.own_shape[1:2] != right.own_shape[1:2] or left.own_dim != right.own_dim:
+            # One is stretched along channels, which lie among the copies when folded.
             return self._apart(target, (left, right), {})
+        if left.is_folded != right.is_folded and left.own_dim > 1:
+            return self._fold(target(left.folded(), right.folded()))
         return left.same(target(left.data, right.data))
 
     def _pad(self, value: Copies, sizes: Sequence[int]) -> Any:
@@ -272,7 +324,10 @@ class _Stacker(fx.Interpreter):
             if target == "flatten" and (*rest, *kwargs.values()) == (1,):
                 return self._fold(value.folded().flatten(1))
             if target == "mean" and rest and _only_space(rest[0]) and not kwargs:
-                return self._fold(value.folded().mean(rest[0]))
+                return self._fold(value.folded().mean(*rest))
+            if target == "view" and not isinstance(rest[0], torch.dtype):
+                # A model's own values lie in one piece; a copy's among others need not.
+                target = "reshape"
 
         def method(self_value: Any, *others: Any, **named: Any) -> Any:
             return getattr(self_value, target)(*others, **named)
@@ -280,27 +335,39 @@ class _Stacker(fx.Interpreter):
         return self._apart(method, args, kwargs)
 
     def _apart(self, function: Any, args: Any, kwargs: Any) -> Any:
-        """Any function at all, copy by copy; what is no tensor is asked of the first copy."""
-        flat = [*args, *kwargs.values()]
-        if not any(isinstance(value, Copies) for value in flat):
+        """Any function at all, copy by copy; what holds no tensor is the same for all copies."""
+        leaves, form = tree.tree_flatten((args, kwargs))
+        among = [n for n, leaf in enumerate(leaves) if isinstance(leaf, Copies)]
+        if not among:
             return function(*args, **kwargs)
-        names = list(kwargs)
+        plain: list[Any] = []
 
-        def one(*values: Any) -> Any:
-            named = dict(zip(names, values[len(args) :], strict=True))
-            return function(*values[: len(args)], **named)
+        def one(*values: Tensor) -> Any:
+            filled = list(leaves)
+            for n, value in zip(among, values, strict=True):
+                filled[n] = value
+            own_args, own_kwargs = tree.tree_unflatten(filled, form)
+            result = function(*own_args, **own_kwargs)
+            if any(isinstance(leaf, Tensor) for leaf in tree.tree_leaves(result)):
+                return result
+            plain.append(result)
+            return values[0]
 
-        firsts = [v.apart()[0] if isinstance(v, Copies) else v for v in flat]
-        if not isinstance(sample := one(*firsts), Tensor):
-            return sample
-        values = [v.apart() if isinstance(v, Copies) else v for v in flat]
-        axes = tuple(0 if isinstance(v, Copies) else None for v in flat)
-        return self._wrap(vmap(one, in_dims=axes, randomness="different")(*values))
+        values = _one_type([leaves[n].apart() for n in among])
+        result = vmap(one, randomness="different")(*values)
+        return plain[0] if plain else self._wrap(result)
 
     def _wrap(self, data: Any) -> Any:
-        if isinstance(data, Tensor):
-            return Copies(data, self.count, is_folded=False)
-        return type(data)(self._wrap(item) for item in data)
+        return tree.tree_map_only(Tensor, lambda t: Copies(t, self.count, is_folded=False), data)
+
+
+def _one_type(values: list[Tensor]) -> list[Tensor]:
+    """The values with bfloat16 widened where others are wider: functions refuse a mixture."""
+    types = {value.dtype for value in values if value.is_floating_point()}
+    if len(types) < 2:
+        return values
+    widest = max(types, key=lambda kind: torch.finfo(kind).bits)
+    return [value.to(widest) if value.is_floating_point() else value for value in values]
 
 
 def _as(tensor: Tensor | None, like: Tensor) -> Tensor | None:

@@ -104,7 +104,7 @@ def remembered(file: Path, key: str, measure: Callable[[], Tuning]) -> Tuning:
     kept: dict[str, Any] = {}
     try:
         kept = dict(json.loads(file.read_text(encoding="utf-8")))
-        return Tuning(**kept[key])
+        return _checked(Tuning(**kept[key]))
     except (OSError, ValueError, KeyError, TypeError):
         found = measure()
     try:
@@ -116,6 +116,15 @@ def remembered(file: Path, key: str, measure: Callable[[], Tuning]) -> Tuning:
     except OSError:
         pass
     return found
+
+
+def _checked(tuning: Tuning) -> Tuning:
+    """The tuning, if its numbers are such; files may be damaged."""
+    if not all(type(count) is int and count >= 1 for count in (tuning.chunk, tuning.workers)):
+        raise ValueError(f"no tuning: {tuning}")
+    if not isinstance(tuning.compiled, bool):
+        raise ValueError(f"no tuning: {tuning}")
+    return tuning
 
 
 def cache_file() -> Path:

@@ -7,9 +7,11 @@ the order of the workers, so a number of workers always gives the same bits.
 from __future__ import annotations
 
 import os
+import pickle
 import signal
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -19,7 +21,7 @@ import torch
 import torch.multiprocessing as mp
 from torch import Tensor
 
-from fedrt.errors import FedrtError
+from fedrt.errors import FedrtError, reason
 from fedrt.learning.engine import Trained, TrainingOrder, check_finite
 from fedrt.learning.engine_stacked import StackedEngine, averaged
 
@@ -41,7 +43,7 @@ class WorkerEngine:
         context = mp.get_context("spawn")
         self.links: list[Any] = []
         self.processes: list[Any] = []
-        with _environment(KEEP_MEMORY | {"OMP_NUM_THREADS": "1"}):
+        with _environment(KEEP_MEMORY | {"OMP_NUM_THREADS": "1"}), _deaf_children():
             for number in range(workers):
                 here, there = context.Pipe()
                 args = (make, there, self.models, self.totals[number])
@@ -57,8 +59,12 @@ class WorkerEngine:
         for link, (_, share) in zip(self.links, shares, strict=True):
             self._send(link, share)
         loss_sum, greatest = np.zeros(len(order.devices)), np.zeros(len(order.devices))
-        for link, (part, _) in zip(self.links, shares, strict=True):
-            loss_sum[part], greatest[part] = self._receive(link)
+        # Every answer is taken before one that failed is raised: none is left for the next order.
+        answers = [self._receive(link) for link in self.links]
+        for answer, (part, _) in zip(answers, shares, strict=True):
+            if isinstance(answer, BaseException):
+                raise answer
+            loss_sum[part], greatest[part] = answer
         check_finite(loss_sum, greatest, order)
         return Trained(averaged(models, self.totals.sum(0), order), loss_sum)
 
@@ -70,12 +76,9 @@ class WorkerEngine:
 
     def _receive(self, link: Any) -> Any:
         try:
-            answer = link.recv()
+            return link.recv()
         except (EOFError, OSError):
-            raise FedrtError("a training process has died; --resume goes on") from None
-        if isinstance(answer, BaseException):
-            raise answer
-        return answer
+            return FedrtError("a training process has died; --resume goes on")
 
     def close(self) -> None:
         """End the processes."""
@@ -85,13 +88,15 @@ class WorkerEngine:
             process.join(timeout=5)
             if process.is_alive():
                 process.kill()
+                process.join()
 
 
 def split_order(order: TrainingOrder, shares: int) -> list[tuple[slice, TrainingOrder]]:
     """The order in runs of devices with about equal numbers of steps."""
     done = np.cumsum(order.local_steps)
-    cuts = np.searchsorted(done, done[-1] * np.arange(1, shares) / shares) if len(done) else []
-    ends = [0, *np.asarray(cuts, dtype=int).tolist(), len(order.devices)]
+    middle = done - order.local_steps / 2
+    cuts = np.searchsorted(middle, order.local_steps.sum() * np.arange(1, shares) / shares)
+    ends = [0, *cuts.tolist(), len(order.devices)]
     parts = [slice(a, b) for a, b in pairwise(ends)]
     return [
         (
@@ -113,17 +118,40 @@ def _work(make: MakeEngine, link: Any, models: Tensor, total: Tensor) -> None:
     # Ctrl-C reaches the whole group; the parent finishes its writing and then ends us.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
-    engine = make()
-    while True:
-        try:
+    # Where the parent has gone, or never said a word, there is nobody to tell.
+    with suppress(EOFError, ConnectionError):
+        engine = None
+        while True:
             order = link.recv()
-        except EOFError:
-            return
-        try:
-            total.zero_()
-            link.send(engine.add_trained(models, order, total))
-        except Exception as error:
-            link.send(error)
+            try:
+                engine = engine or make()
+                total.zero_()
+                answer: Any = engine.add_trained(models, order, total)
+            except Exception as error:
+                answer = _sendable(error)
+            link.send(answer)
+
+
+def _sendable(error: Exception) -> Exception:
+    """The error, or what it says where it cannot be sent to another process and made anew."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return FedrtError(f"training: {type(error).__name__}: {reason(error)}")
+    return error
+
+
+@contextmanager
+def _deaf_children() -> Iterator[None]:
+    """Processes that start in the block ignore Ctrl-C from their first moment on."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

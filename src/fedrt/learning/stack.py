@@ -279,7 +279,16 @@ class _Stacker(fx.Interpreter):
             return functional_call(layer, held, values, named)
 
         held = {name: Copies(tensor, self.count, is_folded=False) for name, tensor in own.items()}
-        return self._apart(call, (held, *args), kwargs)
+        kept = {
+            name: tensor.clone() for name, tensor in own.items() if prefix + name in self.buffers
+        }
+        try:
+            return self._apart(call, (held, *args), kwargs)
+        except RuntimeError:
+            # A layer that looks at values, as batch norm with a plain mean does at its count.
+            for name, tensor in kept.items():
+                own[name].copy_(tensor)
+            return self._one_by_one(call, (held, *args), kwargs)
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
         first = args[0] if args else None
@@ -356,6 +365,18 @@ class _Stacker(fx.Interpreter):
         values = _one_type([leaves[n].apart() for n in among])
         result = vmap(one, randomness="different")(*values)
         return plain[0] if plain else self._wrap(result)
+
+    def _one_by_one(self, function: Any, args: Any, kwargs: Any) -> Any:
+        """A function of tensors to tensors, called for one copy after the other."""
+        leaves, form = tree.tree_flatten((args, kwargs))
+        apart = _one_type([leaf.apart() for leaf in leaves if isinstance(leaf, Copies)])
+        results = []
+        for n in range(self.count):
+            values = iter(apart)
+            filled = [next(values)[n] if isinstance(leaf, Copies) else leaf for leaf in leaves]
+            own_args, own_kwargs = tree.tree_unflatten(filled, form)
+            results.append(function(*own_args, **own_kwargs))
+        return self._wrap(tree.tree_map(lambda *each: torch.stack(each), *results))
 
     def _wrap(self, data: Any) -> Any:
         return tree.tree_map_only(Tensor, lambda t: Copies(t, self.count, is_folded=False), data)

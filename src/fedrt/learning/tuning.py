@@ -73,11 +73,13 @@ def _trial(devices: int) -> TrainingOrder:
 def _seconds_a_step(engine: StackedEngine, models: torch.Tensor, chunk: int) -> float:
     """Seconds for one local step of one device, the least of three tries after a warm-up."""
     order = _trial(chunk)
-    engine.train(models, order)
+    total = torch.zeros(models.shape, dtype=torch.float64)
+    # Not `train`: whether the numbers stay finite is said of the run's rounds, not of a trial.
+    engine.add_trained(models, order, total)
     tries = []
     for _ in range(3):
         began = time.perf_counter()
-        engine.train(models, order)
+        engine.add_trained(models, order, total)
         tries.append((time.perf_counter() - began) / chunk)
     return min(tries)
 
@@ -111,8 +113,11 @@ def remembered(file: Path, key: str, measure: Callable[[], Tuning]) -> Tuning:
         file.parent.mkdir(parents=True, exist_ok=True)
         whole = {**kept, key: asdict(found)}
         temporary = file.with_suffix(f".{os.getpid()}")
-        temporary.write_text(json.dumps(whole, indent=2), encoding="utf-8")
-        temporary.replace(file)
+        try:
+            temporary.write_text(json.dumps(whole, indent=2), encoding="utf-8")
+            temporary.replace(file)
+        finally:
+            temporary.unlink(missing_ok=True)
     except OSError:
         pass
     return found

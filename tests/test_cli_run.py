@@ -96,6 +96,7 @@ def test_bad_words_are_one_line_and_leave_nothing_behind(words, says, tmp_path, 
 
 def test_divergence_is_exit_4(tmp_path, capsys):
     words = ["--out", tmp_path / "run", "--set", "learning.model=trained:Brittle", "--json"]
+    words += ["--engine", "sequential"]
     assert run_main(*words) == 4
     out, err = capsys.readouterr()
     assert out == ""
@@ -134,7 +135,8 @@ sys.exit(main(sys.argv[1:]))
 def test_the_directory_is_there_before_anything_heavy_and_ctrl_c_says_how_to_go_on(tmp_path):
     """One long run from outside: its start, its middle, Ctrl-C, and its end."""
     long = ["--set", "rounds.global_rounds=40"]
-    command = [sys.executable, "-c", SPY, "run", *OPTIONS, *long, "--device", "cpu", "--out", "run"]
+    command = [sys.executable, "-c", SPY, "run", *OPTIONS, *long, "--device", "cpu"]
+    command += ["--engine", "sequential", "--out", "run"]
     child = subprocess.Popen(
         command, cwd=tmp_path, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )

@@ -46,7 +46,7 @@ TRAINING = (
     'learning={dataset="digits",model="trained:Softmax",model_bits=20800}',
     'learning={learning_rate=0.05,batch_size=4,evaluate_every=2,partition={kind="iid"}}',
 )
-OPTIONS = RunOptions()
+OPTIONS = RunOptions(engine="sequential")
 
 
 def trained(*settings: str) -> Scenario:

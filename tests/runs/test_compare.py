@@ -35,7 +35,7 @@ def trainings(monkeypatch):
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory):
     out = tmp_path_factory.mktemp("compare") / "out"
-    options = RunOptions(targets=(0.5, 0.999))
+    options = RunOptions(engine="sequential", targets=(0.5, 0.999))
     return out, compare(trained(), POLICIES, [0, 3], out, options)
 
 
@@ -57,21 +57,25 @@ def test_every_run_is_the_one_it_would_be_alone(compared, tmp_path):
 
 
 def test_a_policy_with_a_state_starts_anew_for_every_seed(tmp_path):
-    compare(trained(), ["trained:Moody"], [0, 3], tmp_path / "out", RunOptions())
+    compare(trained(), ["trained:Moody"], [0, 3], tmp_path / "out", RunOptions(engine="sequential"))
     alone = train(tmp_path / "alone", trained(), "trained:Moody", 3)
     assert differences(alone, tmp_path / "out" / "trained.Moody-3") == []
 
 
 def test_equal_trainings_are_done_once(trainings, tmp_path):
-    compare(trained(), ["static-t", "ce-fedavg"], [0], tmp_path / "two", RunOptions())
+    compare(
+        trained(), ["static-t", "ce-fedavg"], [0], tmp_path / "two", RunOptions(engine="sequential")
+    )
     assert trainings == [(t, r) for t in range(5) for r in range(2)]
     trainings.clear()
-    compare(trained(), ["ce-fedavg"], [0, 1], tmp_path / "seeds", RunOptions())
+    compare(trained(), ["ce-fedavg"], [0, 1], tmp_path / "seeds", RunOptions(engine="sequential"))
     assert len(trainings) == 2 * 10
 
 
 def test_training_is_shared_up_to_the_first_difference(trainings, tmp_path):
-    compare(trained(), ["static-t", "fedrt"], [0], tmp_path / "out", RunOptions())
+    compare(
+        trained(), ["static-t", "fedrt"], [0], tmp_path / "out", RunOptions(engine="sequential")
+    )
     kept = parquet.read_table(tmp_path / "out" / "fedrt-0" / "rounds.parquet")["links_kept"]
     first = int(np.flatnonzero(kept.to_numpy() < 3)[0])
     # Mixing ends a round: those up to the first with other links train alike.
@@ -82,7 +86,9 @@ def test_training_is_shared_up_to_the_first_difference(trainings, tmp_path):
 
 def test_other_local_steps_share_nothing(trainings, tmp_path):
     scenario = trained("rounds.local_steps=6", "fleet.energy_j_per_edge_round=0.1")
-    compare(scenario, ["ce-fedavg", "mll-sgd"], [0], tmp_path / "out", RunOptions())
+    compare(
+        scenario, ["ce-fedavg", "mll-sgd"], [0], tmp_path / "out", RunOptions(engine="sequential")
+    )
     steps = parquet.read_table(tmp_path / "out" / "mll-sgd-0" / "devices.parquet")["local_steps"]
     assert len(set(steps.to_pylist())) > 1
     assert len(trainings) == 20

@@ -9,12 +9,13 @@ import random
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tiny import tiny
-from trained import campaign, differences, go_on, start, train, trained
+from trained import OPTIONS, campaign, differences, go_on, start, train, trained
 
 from fedrt.cli import main
 from fedrt.errors import FedrtError, InputError
@@ -22,7 +23,7 @@ from fedrt.files import TORN
 from fedrt.runs.checkpoint import Checkpoints, Record, _read
 from fedrt.runs.directory import RunDirectory
 from fedrt.runs.estimate import estimate
-from fedrt.runs.training import carry_on
+from fedrt.runs.training import carry_on, start_run
 from fedrt.turns import Distances
 
 
@@ -320,6 +321,7 @@ def test_no_room_for_a_folder_is_one_line(tmp_path, monkeypatch):
 
 FULL = """
 import os, subprocess, sys
+from dataclasses import replace
 from pathlib import Path
 small, tests = sys.argv[1:]
 made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=150k", "tmpfs", small],
@@ -507,3 +509,20 @@ def test_tables_that_run_ahead_of_the_checkpoint_do_no_harm(untouched, tmp_path,
 @pytest.mark.slow
 def test_killed_with_9_at_random_instants(tmp_path, capsys):
     assert campaign(trials=2, seed=1, folder=tmp_path), capsys.readouterr().out
+
+
+def test_the_stacked_engine_resumes_to_the_bit_too(tmp_path):
+    """Stopped after three rounds and resumed, with its own choice of chunk and processes."""
+    options = replace(OPTIONS, engine="stacked")
+    start_run(tmp_path / "whole", trained(), "fedrt", 0, "", options)
+    carry_on(tmp_path / "whole", None, lambda line: None)
+    start_run(tmp_path / "cut", trained(), "fedrt", 0, "", options)
+
+    def stop(done):
+        if done.last.t == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        carry_on(tmp_path / "cut", stop, lambda line: None)
+    carry_on(tmp_path / "cut", None, lambda line: None)
+    assert differences(tmp_path / "whole", tmp_path / "cut") == []

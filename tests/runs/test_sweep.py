@@ -89,7 +89,7 @@ BAD = [
         ["--vary", "backhaul.scale=1,-1,x"],
         ["scenario.backhaul.scale = -1: must be", 'scenario.backhaul.scale = "x": must be'],
     ),
-    (["--vary", "fleet.num_edges=5,50"], ["scenario.fleet.num_devices = 30: must be >= num_edges"]),
+    (["--vary", "fleet.num_edges=5,50"], ["scenario.fleet.num_devices = 20: must be >= num_edges"]),
     (["--vary", "fleet.num_edges=5", "--policies", "best"], ['policy = "best": must be one of']),
     (["--vary", "channel={kind='trace',file='no.csv'},{kind='x'}"], ["no.csv", "channel.kind"]),
     ([], ["fedrt sweep: the following arguments are required: --vary"]),

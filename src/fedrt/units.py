@@ -25,11 +25,6 @@ def linear_from_db(value_db: Number) -> Number:
     return 10.0 ** (value_db / 10.0)
 
 
-def db_from_linear(ratio: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The decibel value of a power ratio: 10 log10(ratio)."""
-    return 10.0 * np.log10(ratio)
-
-
 def readable_si(value: float, unit: str) -> str:
     """A value with three significant digits and an SI prefix, e.g. `1.25 MHz`."""
     for scale, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):

@@ -87,3 +87,11 @@ def own_randomness(device: torch.device) -> Iterator[torch.Generator]:
         return
     with torch.cuda.device(device), torch.random.fork_rng(devices=[device]):
         yield torch.cuda.default_generators[torch.cuda.current_device()]
+
+
+def averaged(models: Tensor, total: Tensor, order: TrainingOrder) -> Tensor:
+    """The edge models with the rows of trained edges replaced by their averages."""
+    trained = torch.as_tensor(np.unique(order.edge_of_device), device=models.device)
+    result = models.clone()
+    result[trained] = total[trained].to(models.dtype)
+    return result

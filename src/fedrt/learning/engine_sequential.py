@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional as fn
 
 from fedrt.learning.batches import Batches
-from fedrt.learning.engine import Trained, TrainingOrder, check_finite, own_randomness
+from fedrt.learning.engine import Trained, TrainingOrder, averaged, check_finite, own_randomness
 from fedrt.learning.flat import FlatModel
 from fedrt.learning.samples import Samples
 
@@ -55,10 +55,7 @@ class SequentialEngine:
                 greatest[n] = float(state.abs().max())
                 average[edge] += float(order.weight[n]) * state.double()
         check_finite(loss_sum, greatest, order)
-        trained = torch.from_numpy(np.unique(order.edge_of_device)).to(device)
-        result = models.clone()
-        result[trained] = average[trained].to(models.dtype)
-        return Trained(result, loss_sum)
+        return Trained(averaged(models, average, order), loss_sum)
 
     def _train_device(self, chosen: Tensor, augmentation: Tensor | None) -> float:
         """Run the steps of one device from the model as loaded; the sum of its losses."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedrt.learning.batches import Batches
-from fedrt.learning.engine import Trained, TrainingOrder, check_finite, own_randomness
+from fedrt.learning.engine import Trained, TrainingOrder, averaged, check_finite, own_randomness
 from fedrt.learning.flat import FlatModel
 from fedrt.learning.samples import Samples
 from fedrt.learning.stack import StackedModule
@@ -162,11 +162,3 @@ class StackedEngine:
             shifts = None if chunk.shifts is None else chunk.shifts[number]
             moving = chunk.counts > number if chunk.uneven else None
             losses += self.step(state, chosen, shifts, moving)
-
-
-def averaged(models: Tensor, total: Tensor, order: TrainingOrder) -> Tensor:
-    """The edge models with the rows of trained edges replaced by their averages."""
-    trained = torch.as_tensor(np.unique(order.edge_of_device), device=models.device)
-    result = models.clone()
-    result[trained] = total[trained].to(models.dtype)
-    return result

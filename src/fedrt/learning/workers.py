@@ -22,8 +22,8 @@ import torch.multiprocessing as mp
 from torch import Tensor
 
 from fedrt.errors import FedrtError, reason
-from fedrt.learning.engine import Trained, TrainingOrder, check_finite
-from fedrt.learning.engine_stacked import StackedEngine, averaged
+from fedrt.learning.engine import Trained, TrainingOrder, averaged, check_finite
+from fedrt.learning.engine_stacked import StackedEngine
 
 # Freed memory stays with the process: taking it anew from the system for every step costs more
 # than the arithmetic saves.

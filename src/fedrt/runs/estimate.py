@@ -59,13 +59,14 @@ def estimate(
     progress: Callable[[str, int], Progress] | None = None,
 ) -> dict[str, list[Summary]]:
     """Every policy on every seed; with `out`, a folder of run directories and the comparison."""
-    made = {name: make_policy(name) for name in policies}
+    for name in policies:
+        make_policy(name)
     worlds = {seed: make_world(scenario, seed) for seed in seeds}
     if out is not None:
         new_folder(out)
         write_text(out / "config.toml", scenario_text(scenario))
-    results: dict[str, list[Summary]] = {name: [] for name in made}
-    for name, policy in made.items():
+    results: dict[str, list[Summary]] = {name: [] for name in policies}
+    for name in policies:
         for seed, world in worlds.items():
             directory = None
             if out is not None:
@@ -73,7 +74,9 @@ def estimate(
                 directory = RunDirectory.create(folder, scenario, name, seed, command)
             step = progress(name, seed) if progress is not None else None
             results[name].append(
-                estimate_run(world, policy, directory, device_rows=device_rows, progress=step)
+                estimate_run(
+                    world, make_policy(name), directory, device_rows=device_rows, progress=step
+                )
             )
     if out is not None:
         write_json(out / "comparison.json", comparison(scenario.name, results))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 from learning_cases import CPU, noise, state_vector
+from torch import nn
 
-from fedrt.learning.evaluate import BATCH, accuracy
+from fedrt.learning import compiled
+from fedrt.learning.evaluate import BATCH, STACKED_BATCH, StackedAccuracy, accuracy
 from fedrt.learning.flat import FlatModel
 from fedrt.learning.models import make_model
 from fedrt.learning.samples import Samples
@@ -32,3 +35,38 @@ def test_accuracy_by_hand_with_batch_norm():
     assert abs(measured - np.mean(guess == data.test_labels)) <= 2 / len(guess)
     # Measuring leaves the state as it is: no statistic moves.
     assert torch.equal(model.state(), state)
+
+
+@pytest.mark.parametrize("test", [STACKED_BATCH + 137, 5])
+@pytest.mark.parametrize("own_kernels", [False, True])
+def test_many_at_once_is_one_after_the_other(test, own_kernels, monkeypatch):
+    """Two batches, the last with stand-ins, and one; dropout sleeps, statistics are as trained."""
+    # Written out but not compiled, which takes seconds; the compiled engine has its own test.
+    monkeypatch.setattr(torch, "compile", lambda written, **_: written)
+    monkeypatch.setattr(compiled, "PROGRAMS", {})
+    shape = (3, 8, 8)
+    samples = Samples(noise(shape, test=test), torch.float64, CPU)
+    modules = [WithNorm(shape, 5).double() for _ in range(3)]
+    with torch.no_grad():
+        for module in modules:
+            module(samples.batch(torch.arange(90))[0])
+    states = torch.stack([state_vector(module) for module in modules])
+    model = FlatModel(WithNorm(shape, 5), torch.float64, CPU)
+    wanted = [accuracy(model, state, samples) for state in states]
+    assert test == 5 or len(set(wanted)) > 1
+    at_once = StackedAccuracy(model, samples)
+    at_once.stacked.own_kernels = own_kernels
+    assert at_once(states) == wanted
+    assert at_once(states.flip(0)) == wanted[::-1]
+
+
+class WithNorm(nn.Module):
+    def __init__(self, shape, classes) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(shape[0], 16, 3, padding=1)
+        self.norm = nn.BatchNorm2d(16)
+        self.head = nn.Linear(16, classes)
+
+    def forward(self, x):
+        x = self.norm(self.conv(x)).relu().mean((2, 3))
+        return self.head(nn.functional.dropout(x, 0.5, self.training))

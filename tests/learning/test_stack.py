@@ -15,10 +15,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from learning_cases import SHAPES, Case, engine_case
+from learning_cases import CPU, SHAPES, Case, engine_case, noise
 from torch import nn
 from torch.nn import functional as fn
 
+from fedrt.learning import compiled
 from fedrt.learning.engine_stacked import StackedEngine
 from fedrt.learning.evaluate import accuracy
 from fedrt.learning.grouped import convolve
@@ -126,6 +127,15 @@ def test_grouped_gradients_equal_sequential(model, record_property):
     engine = stacked(case, 4)
     engine.rule.stacked.grouped_gradients = True
     check(case, engine, "float64", record_property, f"grouped gradients, {model}")
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_form_for_own_kernels_equals_sequential(model, record_property):
+    """Images of every copy in one piece, batch norm written out; on a processor."""
+    case = engine_case("sequential", model, "float64")
+    engine = stacked(case, 4)
+    engine.rule.stacked.own_kernels = True
+    check(case, engine, "float64", record_property, f"own kernels' form, {model}")
 
 
 @given(
@@ -462,4 +472,55 @@ def test_a_compiled_step_equals_sequential(record_property):
     check(case, engine, "float64", record_property, label, local_steps=np.full(7, 2))
     few = {name: getattr(case.order, name)[5:6] for name in FIELDS}
     check(case, engine, "float64", record_property, label, **few)
-    assert set(engine.step.programs) == {(4, True), (4, False)}
+    assert set(engine.all_steps.programs) == {(4, True), (4, False)}
+
+
+def test_engines_of_one_model_share_a_program(record_property, monkeypatch):
+    """Other data, parts and first weights, the same program; another rate, another."""
+    monkeypatch.setattr(torch, "compile", lambda written, **_: written)
+    monkeypatch.setattr(compiled, "PROGRAMS", programs := {})
+    first, second = users(Least), users(Least)
+    more = noise(SIDE, train=77)
+    more = replace(more, train_images=255 - more.train_images)
+    second.samples.__init__(more, torch.float64, CPU)
+    second.batches.samples = second.batches.samples % 77
+    for case in (first, second):
+        even = {"local_steps": np.full(7, 2)}
+        check(case, stacked(case, 7, compiled=True), "float64", record_property, "shared", **even)
+    assert len(programs) == 1
+    assert not torch.equal(first.samples.mean, second.samples.mean)
+    engine = stacked(first, 7, compiled=True, learning_rate=0.1)
+    engine.train(first.models, replace(first.order, local_steps=np.full(7, 2)))
+    assert len(programs) == 2
+
+
+def test_a_signature_tells_modules_apart():
+    class Strided(Least):
+        def __init__(self, stride) -> None:
+            super().__init__(SIDE, 5)
+            self.stride = stride
+
+        def forward(self, x):
+            return super().forward(x[:, :, :: self.stride])
+
+    class Scaled(Least):
+        def __init__(self, scale) -> None:
+            super().__init__(SIDE, 5)
+            self.scale = torch.tensor(scale)
+
+        def forward(self, x):
+            return super().forward(x) * self.scale
+
+    def signature(module, **options):
+        return StackedModule(module, **options).signature()
+
+    assert signature(Least(SIDE, 5)) == signature(Least(SIDE, 5))
+    assert signature(Least(SIDE, 5)) != signature(Least(SIDE, 5), training=False)
+    assert signature(Strided(1)) == signature(Strided(1)) != signature(Strided(2))
+    # A tensor that is no parameter is not in the text: such a module never shares.
+    assert signature(Scaled(1.0)) != signature(Scaled(1.0))
+    other = Least(SIDE, 5)
+    other.norm.eps = 1e-3
+    assert signature(other) != signature(Least(SIDE, 5))
+    # Nor does one with a layer that is not known.
+    assert signature(nn.Sequential(nn.Conv1d(1, 1, 1))) != signature(nn.Sequential(nn.Conv1d(1, 1, 1)))

@@ -2,7 +2,8 @@
 
 The whole step is written out as plain operations (forward, backward, update) and compiled, so that
 everything between the convolutions is fused. On a GPU the compiled step is recorded once and played
-back, which costs one launch. One program per number of devices.
+back, which costs one launch. A program holds no data of a run: engines of one process that train
+the same model with the same settings share it (`program_key`), however many runs they serve.
 """
 
 from __future__ import annotations
@@ -15,131 +16,202 @@ import torch._inductor.config
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from fedrt.learning.step import ChunkState, StepRule, spread
+from fedrt.learning.flat import FlatModel
+from fedrt.learning.samples import Samples, augment, normalised
+from fedrt.learning.stack import StackedModule
+from fedrt.learning.step import StepRule
 
 WARM_UP = 3
 
+Program = Callable[..., Any]
+
+PROGRAMS: dict[Any, Program] = {}
+"""Every program of this process, by all that it depends on."""
+
+
+def shared_program(key: Any, function: Program, example: tuple[Any, ...]) -> Program:
+    """The function compiled for inputs like the example's, or the one compiled before."""
+    if key not in PROGRAMS:
+        written = make_fx(lambda *tensors: function(*tensors))(*example)
+        PROGRAMS[key] = torch.compile(written, dynamic=False, fullgraph=True)
+    return PROGRAMS[key]
+
 
 class CompiledSteps:
-    """Steps of chunks of any size; each size is compiled when first met."""
+    """Trains chunks of any size; a program for each size, with even steps or not."""
 
-    def __init__(self, rule: StepRule) -> None:
-        self.rule = rule
-        self.programs: dict[tuple[int, bool], _Program] = {}
+    def __init__(self, rule: StepRule, model: FlatModel) -> None:
+        self.rule, self.model = rule, model
+        self.programs: dict[tuple[int, bool], _Chunk] = {}
 
     def __call__(
-        self, state: ChunkState, chosen: Tensor, shifts: Tensor | None, moving: Tensor | None
-    ) -> Tensor:
-        key = (len(chosen), moving is not None)
+        self, rows: Tensor, chosen: Tensor, shifts: Tensor | None, counts: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Each device's state after all steps, starting from its row, and its sum of losses.
+
+        `chosen` and `shifts` have the steps on their first axis; `counts` are the devices' own
+        numbers of steps where these are not all the same. Nothing waits for a GPU here.
+        """
+        key = (len(rows), counts is not None)
         if key not in self.programs:
-            self.programs[key] = _Program(self.rule, state, chosen, shifts, moving)
-        return self.programs[key](state, chosen, shifts, moving)
+            self.programs[key] = _Chunk(self.rule, self.model, rows, chosen, shifts, counts)
+        return self.programs[key].train(rows, chosen, shifts, counts)
 
 
-class _Program:
-    """One step for chunks of one size."""
+class _Chunk:
+    """The states of a chunk of one size, and the program that takes them a step on."""
 
     def __init__(
         self,
         rule: StepRule,
-        state: ChunkState,
+        model: FlatModel,
+        rows: Tensor,
         chosen: Tensor,
         shifts: Tensor | None,
-        moving: Tensor | None,
+        counts: Tensor | None,
     ) -> None:
-        self.inputs = [t for t in (chosen, shifts, moving) if t is not None]
-        held = [tensor.clone() for tensor in state.tensors()]
-        plain = _plain_step(rule, state, shifts is not None, moving is not None)
-        written = make_fx(plain)(held, self.inputs)
-        self.step: Callable[..., Any] = torch.compile(written, dynamic=False, fullgraph=True)
+        self.model, self.samples = model, rule.samples
+        count, size = len(rows), model.num_parameters
+        self.parameters, self.buffers = rows[:, :size].clone(), rows[:, size:].clone()
+        self.velocity = torch.zeros_like(self.parameters)
+        self.losses = torch.zeros(count, dtype=torch.float64, device=rows.device)
+        self.chosen = chosen[0].clone() if len(chosen) else chosen.new_zeros(chosen.shape[1:])
+        self.shifts = None if shifts is None else shifts.new_zeros(shifts.shape[1:])
+        self.moving = None if counts is None else counts > 0
+        function = _plain_step(rule, model, count, shifts is not None, counts is not None)
         self.graph: torch.cuda.CUDAGraph | None = None
-        self.owner: ChunkState | None = None
-        if chosen.is_cuda:
-            # The library tries its kernels once and keeps the fastest; its first guess for grouped
-            # convolutions is one kernel per group. Layers stay channels-last throughout.
-            with (
-                torch.backends.cudnn.flags(enabled=True, benchmark=True),
-                torch._inductor.config.patch(force_layout_optimization=True),
-            ):
-                self._record(held)
+        example = self._inputs()
+        sizes = [(tuple(tensor.shape), tensor.dtype) for tensor in example]
+        rates = (rule.learning_rate, rule.momentum, shifts is not None)
+        key = program_key(rule.stacked, model, rule.samples, rule.half, "step", *rates, sizes)
+        # The library tries its kernels once and keeps the fastest; its first guess for grouped
+        # convolutions is one kernel per group. Layers stay channels-last throughout.
+        with (
+            torch.backends.cudnn.flags(enabled=True, benchmark=rows.is_cuda),
+            torch._inductor.config.patch(force_layout_optimization=rows.is_cuda),
+        ):
+            self.step = shared_program(key, function, tuple(example))
+            if rows.is_cuda:
+                self.graph = record(self._advance)
 
-    def _record(self, held: list[Tensor]) -> None:
-        """Record the compiled step on tensors of its own."""
-        self.held = held
-        self.inputs = [tensor.clone() for tensor in self.inputs]
-        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side), torch.no_grad():
-            for _ in range(WARM_UP):
-                self._advance()
-        torch.cuda.current_stream().wait_stream(side)
-        self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph), torch.no_grad():
-            self.losses = self._advance()
-
-    def _advance(self) -> Tensor:
-        after, losses = self.step(self.held, self.inputs)
-        for tensor, new in zip(self.held, after, strict=True):
-            tensor.copy_(new)
-        return losses
+    def _inputs(self) -> list[Tensor]:
+        """What a program takes: states, then samples, then how they and the devices move."""
+        chosen = self.chosen.flatten()
+        given = (self.shifts, self.moving)
+        return [
+            self.parameters,
+            self.velocity,
+            self.buffers,
+            self.samples.mean,
+            self.samples.scale,
+            self.samples.train[chosen],
+            self.samples.train_labels[chosen],
+            *(tensor for tensor in given if tensor is not None),
+        ]
 
     @torch.no_grad()
-    def __call__(
-        self, state: ChunkState, chosen: Tensor, shifts: Tensor | None, moving: Tensor | None
-    ) -> Tensor:
-        given = [t for t in (chosen, shifts, moving) if t is not None]
-        if self.graph is None:
-            after, losses = self.step(state.tensors(), given)
-            for tensor, new in zip(state.tensors(), after, strict=True):
-                tensor.copy_(new)
-            return losses.double()
-        if self.owner is not state:
-            self._take_over(state)
-        for tensor, new in zip(self.inputs, given, strict=True):
-            tensor.copy_(new)
-        self.graph.replay()
-        return self.losses.double()
+    def _advance(self) -> None:
+        self.losses += self.step(*self._inputs())
 
-    def _take_over(self, state: ChunkState) -> None:
-        """Let a chunk's state live in the recorded tensors from here on."""
-        for mine, theirs in zip(self.held, state.tensors(), strict=True):
-            mine.copy_(theirs)
-        parameters, buffers = len(state.parameters), len(state.buffers)
-        state.parameters = dict(zip(state.parameters, self.held[:parameters], strict=True))
-        state.velocity = self.held[parameters : 2 * parameters]
-        rest = self.held[len(self.held) - buffers :]
-        state.buffers = dict(zip(state.buffers, rest, strict=True))
-        self.owner = state
+    @torch.no_grad()
+    def train(
+        self, rows: Tensor, chosen: Tensor, shifts: Tensor | None, counts: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """As `CompiledSteps` says."""
+        size = self.model.num_parameters
+        self.parameters.copy_(rows[:, :size])
+        self.buffers.copy_(rows[:, size:])
+        self.buffers[:, self.model.num_held - size :].round_()
+        self.velocity.zero_()
+        self.losses.zero_()
+        for number in range(len(chosen)):
+            self.chosen.copy_(chosen[number])
+            if self.shifts is not None and shifts is not None:
+                self.shifts.copy_(shifts[number])
+            if self.moving is not None and counts is not None:
+                self.moving.copy_(counts > number)
+            if self.graph is None:
+                self._advance()
+            else:
+                self.graph.replay()
+        return torch.cat([self.parameters, self.buffers], dim=1), self.losses.clone()
+
+
+def record(work: Callable[[], None]) -> torch.cuda.CUDAGraph:
+    """The work as a graph of kernels to be played back, after it was done a few times."""
+    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(WARM_UP):
+            work()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        work()
+    return graph
+
+
+def program_key(
+    stacked: StackedModule, model: FlatModel, samples: Samples, half: bool, *more: Any
+) -> tuple[Any, ...]:
+    """All that a program of a model depends on; `more` are its settings and its inputs' sizes."""
+    where, layout = str(samples.device), repr(model.layout)
+    return (stacked.signature(), layout, where, samples.bytes, half, repr(more))
 
 
 def _plain_step(
-    rule: StepRule, state: ChunkState, augmented: bool, uneven: bool
-) -> Callable[[list[Tensor], list[Tensor]], tuple[list[Tensor], Tensor]]:
-    """The step as a function of tensors alone: (state, inputs) -> (new state, losses)."""
-    names, kept = list(state.parameters), list(state.buffers)
+    rule: StepRule, model: FlatModel, count: int, augmented: bool, uneven: bool
+) -> Callable[..., Tensor]:
+    """The step as a function of tensors alone: changes the states in place, gives the losses."""
 
-    def plain(held: list[Tensor], inputs: list[Tensor]) -> tuple[list[Tensor], Tensor]:
-        parameters = dict(zip(names, held, strict=False))
-        velocity = held[len(names) : 2 * len(names)]
-        before = held[2 * len(names) :]
-        buffers = {name: tensor.clone() for name, tensor in zip(kept, before, strict=True)}
-        shifts = inputs[1] if augmented else None
-        losses, found = rule.gradients(parameters, buffers, inputs[0], shifts)
+    def plain(
+        parameters: Tensor,
+        velocity: Tensor,
+        buffers: Tensor,
+        mean: Tensor,
+        scale: Tensor,
+        raw: Tensor,
+        labels: Tensor,
+        *moves: Tensor,
+    ) -> Tensor:
+        inputs = normalised(raw, mean, scale, rule.samples.bytes)
+        if augmented:
+            inputs = augment(inputs, moves[0].flatten(0, 1))
+        inputs = inputs.reshape(count, -1, *inputs.shape[1:])
+        named, kept = split_rows(model, parameters, buffers)
+        losses, found = rule.gradients_of(named, kept, inputs, labels.view(count, -1))
         with torch.no_grad():
-            pace = [rule.momentum * v + g for v, g in zip(velocity, found, strict=True)]
-            after = [p - rule.learning_rate * v for p, v in zip(held, pace, strict=False)]
-            changed = list(buffers.values())
+            gradient = torch.cat([each.reshape(count, -1) for each in found], dim=1)
+            pace = rule.momentum * velocity + gradient
+            after = parameters - rule.learning_rate * pace
+            changed = buffers
+            if kept:
+                changed = torch.cat([b.reshape(count, -1).to(buffers) for b in kept.values()], 1)
             if uneven:
-                moving = inputs[-1]
-                after = [
-                    torch.where(spread(moving, new), new, old)
-                    for new, old in zip(after, held, strict=False)
-                ]
-                changed = [
-                    torch.where(spread(moving, new), new, old)
-                    for new, old in zip(changed, before, strict=True)
-                ]
-                losses = losses * moving
-        return [*after, *pace, *changed], losses
+                moving = moves[-1][:, None]
+                after = torch.where(moving, after, parameters)
+                changed = torch.where(moving, changed, buffers)
+                losses = losses * moves[-1]
+            parameters.copy_(after)
+            velocity.copy_(pace)
+            buffers.copy_(changed)
+        return losses
 
     return plain
+
+
+def split_rows(
+    model: FlatModel, parameters: Tensor, buffers: Tensor
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Every device's parameters and buffers by name, the latter as copies; counts are whole."""
+    count, size = len(parameters), model.num_parameters
+    named, kept = {}, {}
+    for place in model.layout:
+        if place.kind == "parameter":
+            part = parameters[:, place.start : place.stop]
+            named[place.name] = part.reshape(count, *place.shape)
+        else:
+            part = buffers[:, place.start - size : place.stop - size].clone()
+            part = part.reshape(count, *place.shape)
+            kept[place.name] = part.long() if place.kind == "count" else part
+    return named, kept

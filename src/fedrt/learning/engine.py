@@ -35,6 +35,8 @@ class TrainingOrder:
     local_steps: IntArray
     weight: NDArray[np.float64]
     """Shares in the edge's average; they add up to 1 within each edge."""
+    then: tuple[int, int] | None = None
+    """The (t, r) of the order that follows, if one does: its batches may be drawn meanwhile."""
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -24,14 +24,8 @@ BLOCK = 16_384
 """Devices whose batches are drawn together: memory for them stays bounded."""
 
 
-class Step(Protocol):
-    """One local step of a whole chunk, in place."""
-
-    def __call__(
-        self, state: ChunkState, chosen: Tensor, shifts: Tensor | None, moving: Tensor | None
-    ) -> Tensor:
-        """The losses of the chunk's devices in float64."""
-        ...
+_Draws = tuple[IntArray, IntArray | None]
+"""The batches of a block of devices for all steps, and their augmentation."""
 
 
 @dataclass(frozen=True)
@@ -74,11 +68,12 @@ class StackedEngine:
         stacked = StackedModule(model.module)
         self.notes = stacked.notes
         self.rule = StepRule(stacked, samples, learning_rate, momentum, half)
-        self.step: Step = self.rule.take
+        self.all_steps: Callable[..., tuple[Tensor, Tensor]] = self._take_steps
         if compiled:
             from fedrt.learning.compiled import CompiledSteps
 
-            self.step = CompiledSteps(self.rule)
+            self.all_steps = CompiledSteps(self.rule, model)
+        self.ahead: tuple[bytes, _Draws] | None = None
 
     def train(self, models: Tensor, order: TrainingOrder) -> Trained:
         total = torch.zeros(models.shape, dtype=torch.float64, device=models.device)
@@ -93,34 +88,42 @@ class StackedEngine:
 
         The devices' loss sums, and the greatest number in each one's model.
         """
-        loss_sum, greatest = np.zeros(len(order.devices)), np.zeros(len(order.devices))
+        found = np.zeros((2, len(order.devices)))
         # Devices of equal steps side by side, so that few stand still.
         by_steps = np.argsort(-order.local_steps, kind="stable")
         for start in range(0, len(by_steps), BLOCK):
             block = by_steps[start : start + BLOCK]
-            draws = self._draw(order, block)
+            draws = self._draw(order.t, order.r, order, block)
+            waiting = []
             for first in range(0, len(block), self.chunk):
                 place = block[first : first + self.chunk]
                 chunk = self._chunk(order, place, draws, first, models.device)
-                state, losses = self._train_chunk(models, chunk)
-                joined = state.joined()
+                joined, losses = self._train_chunk(models, chunk)
                 total.index_add_(0, chunk.edges, chunk.weight[:, None] * joined.double())
-                loss_sum[place] = losses.cpu().numpy()[: len(place)]
-                largest = joined.abs().amax(1).double().cpu().numpy()
-                greatest[place] = largest[: len(place)]
-        return loss_sum, greatest
+                waiting.append((place, torch.stack([losses, joined.abs().amax(1).double()])))
+            if models.is_cuda and order.then is not None and len(block) == len(by_steps):
+                # A GPU is still at work: draw what most likely comes next.
+                self._draw(*order.then, order, block)
+            for place, both in waiting:
+                found[:, place] = both.cpu().numpy()[:, : len(place)]
+        return found[0], found[1]
 
-    def _draw(self, order: TrainingOrder, block: IntArray) -> tuple[IntArray, IntArray | None]:
-        """The batches of a block of devices for all steps, and their augmentation."""
-        draw = (order.t, order.r, int(order.local_steps[block].max()), order.devices[block])
-        shifts = self.batches.draw_augmentation(*draw) if self.augment else None
-        return self.batches.draw(*draw), shifts
+    def _draw(self, t: int, r: int, order: TrainingOrder, block: IntArray) -> _Draws:
+        """The batches of a block of an order's devices, as of edge round (t, r); kept for once."""
+        steps, devices = int(order.local_steps[block].max()), order.devices[block]
+        key = repr((t, r, steps)).encode() + devices.tobytes()
+        if self.ahead is not None and self.ahead[0] == key:
+            return self.ahead[1]
+        shifts = self.batches.draw_augmentation(t, r, steps, devices) if self.augment else None
+        draws = (self.batches.draw(t, r, steps, devices), shifts)
+        self.ahead = (key, draws)
+        return draws
 
     def _chunk(
         self,
         order: TrainingOrder,
         place: IntArray,
-        draws: tuple[IntArray, IntArray | None],
+        draws: _Draws,
         first: int,
         device: torch.device,
     ) -> _Chunk:
@@ -148,17 +151,21 @@ class StackedEngine:
             seed=int(self.batches.draw_seeds(order.t, order.r, order.devices[place[:1]])[0]),
         )
 
-    def _train_chunk(self, models: Tensor, chunk: _Chunk) -> tuple[ChunkState, Tensor]:
+    def _train_chunk(self, models: Tensor, chunk: _Chunk) -> tuple[Tensor, Tensor]:
         """The devices' states after all their steps, and the sums of their losses."""
-        state = ChunkState(self.model, models[chunk.edges])
-        losses = torch.zeros(len(chunk.edges), dtype=torch.float64, device=models.device)
+        counts = chunk.counts if chunk.uneven else None
         with own_randomness(models.device) as generator:
             generator.manual_seed(chunk.seed)
-            self._take_steps(state, chunk, losses)
-        return state, losses
+            return self.all_steps(models[chunk.edges], chunk.chosen, chunk.shifts, counts)
 
-    def _take_steps(self, state: ChunkState, chunk: _Chunk, losses: Tensor) -> None:
-        for number, chosen in enumerate(chunk.chosen):
-            shifts = None if chunk.shifts is None else chunk.shifts[number]
-            moving = chunk.counts > number if chunk.uneven else None
-            losses += self.step(state, chosen, shifts, moving)
+    def _take_steps(
+        self, rows: Tensor, chosen: Tensor, shifts: Tensor | None, counts: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """The same as `CompiledSteps`, one operation after the other."""
+        state = ChunkState(self.model, rows)
+        losses = torch.zeros(len(rows), dtype=torch.float64, device=rows.device)
+        for number in range(len(chosen)):
+            moves = None if shifts is None else shifts[number]
+            moving = None if counts is None else counts > number
+            losses += self.rule.take(state, chosen[number], moves, moving)
+        return state.joined(), losses

@@ -1,4 +1,4 @@
-"""Accuracy on the test set."""
+"""Accuracy on the test set: of one model state, and of many at once."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import torch
 from torch import Tensor
 
 from fedrt.learning.flat import FlatModel
-from fedrt.learning.samples import Samples
+from fedrt.learning.samples import Samples, normalised
+from fedrt.learning.stack import StackedModule
 
 BATCH = 2500
+STACKED_BATCH = 1000
+"""Images at a time where several models look at each."""
 
 
 @torch.no_grad()
@@ -25,3 +28,87 @@ def accuracy(model: FlatModel, state: Tensor, samples: Samples, half: bool = Fal
             guess = model.module(inputs).argmax(1)
         right += (guess == samples.test_labels[start : start + BATCH]).sum()
     return float(right) / len(samples.test)
+
+
+class StackedAccuracy:
+    """The accuracies of many states as one stacked, compiled model: what a GPU does at once.
+
+    What `accuracy` gives for each, up to the way ties are rounded.
+    """
+
+    def __init__(self, model: FlatModel, samples: Samples, half: bool = False) -> None:
+        self.model, self.samples, self.half = model, samples, half
+        self.stacked = StackedModule(model.module, training=False)
+        self.recorded: dict[int, _Recorded] = {}
+
+    @torch.no_grad()
+    def __call__(self, states: Tensor) -> list[float]:
+        """The share of test samples that each state classifies right."""
+        if len(states) not in self.recorded:
+            self.recorded[len(states)] = _Recorded(self, states)
+        right = self.recorded[len(states)].count(states)
+        return [count / len(self.samples.test) for count in right]
+
+    def count_right(
+        self,
+        parameters: Tensor,
+        buffers: Tensor,
+        mean: Tensor,
+        scale: Tensor,
+        raw: Tensor,
+        labels: Tensor,
+        counted: Tensor,
+    ) -> Tensor:
+        """How many of the samples that count each state classifies right."""
+        from fedrt.learning.compiled import split_rows
+
+        named, kept = split_rows(self.model, parameters, buffers)
+        inputs = normalised(raw, mean, scale, self.samples.bytes)
+        inputs = inputs.to(torch.bfloat16) if self.half else inputs
+        scores = self.stacked.run(named, kept, inputs.expand(len(parameters), *inputs.shape))
+        return ((scores.argmax(2) == labels) & counted).sum(1)
+
+
+class _Recorded:
+    """The program for one number of states; on a GPU the whole test set is one recorded graph."""
+
+    def __init__(self, owner: StackedAccuracy, states: Tensor) -> None:
+        from fedrt.learning.compiled import program_key, record, shared_program
+
+        self.model, self.samples = owner.model, owner.samples
+        size = self.model.num_parameters
+        self.parameters, self.buffers = states[:, :size].clone(), states[:, size:].clone()
+        self.right = torch.zeros(len(states), dtype=torch.int64, device=states.device)
+        # Batches of one size; in the last some samples may stand in and not count.
+        number = len(self.samples.test)
+        self.batch = -(-number // -(-number // STACKED_BATCH))
+        example = tuple(self._inputs(0))
+        sizes = [(tuple(tensor.shape), tensor.dtype) for tensor in example]
+        key = program_key(owner.stacked, self.model, self.samples, owner.half, "accuracy", sizes)
+        self.program = shared_program(key, owner.count_right, example)
+        self.graph = record(self._count) if states.is_cuda else None
+
+    def _inputs(self, start: int) -> list[Tensor]:
+        place = torch.arange(start, start + self.batch, device=self.right.device)
+        counted = place < len(self.samples.test)
+        place = place.clamp(max=len(self.samples.test) - 1)
+        raw, labels = self.samples.test[place], self.samples.test_labels[place]
+        mean, scale = self.samples.mean, self.samples.scale
+        return [self.parameters, self.buffers, mean, scale, raw, labels, counted]
+
+    @torch.no_grad()
+    def _count(self) -> None:
+        self.right.zero_()
+        for start in range(0, len(self.samples.test), self.batch):
+            self.right += self.program(*self._inputs(start))
+
+    def count(self, states: Tensor) -> list[int]:
+        """How many test samples each state classifies right."""
+        size = self.model.num_parameters
+        self.parameters.copy_(states[:, :size])
+        self.buffers.copy_(states[:, size:])
+        if self.graph is None:
+            self._count()
+        else:
+            self.graph.replay()
+        return [int(count) for count in self.right.cpu()]

@@ -15,7 +15,6 @@ from fedrt.control.consensus import DistanceEstimate
 from fedrt.control.mixing import MIXINGS
 from fedrt.learning.aggregate import averaging_weights, distance_to_average, mix, pairwise_distance
 from fedrt.learning.engine import TrainingOrder
-from fedrt.learning.evaluate import accuracy
 from fedrt.learning.setup import Setup
 from fedrt.turns import Distances, EdgeRound
 
@@ -97,16 +96,10 @@ class Trainer:
             return dict.fromkeys(names, np.nan)
 
         def measure() -> list[float]:
-            model, samples = self.setup.model, self.setup.samples
             average = self.models.double().mean(0).to(self.models.dtype)
-            half = learning.dtype == "bfloat16"
-            of_edges = [accuracy(model, state, samples, half) for state in self.models]
-            return [
-                accuracy(model, average, samples, half),
-                float(np.mean(of_edges)),
-                min(of_edges),
-                max(of_edges),
-            ]
+            states = torch.cat([average[None], self.models])
+            of_average, *of_edges = self.setup.accuracies(states)
+            return [of_average, float(np.mean(of_edges)), min(of_edges), max(of_edges)]
 
         return dict(zip(names, self._once(_key(self.key, "accuracy"), measure), strict=True))
 
@@ -122,7 +115,15 @@ class Trainer:
             edge_of_device=edge_of_device,
             local_steps=turn.plan.local_steps,
             weight=averaging_weights(edge_of_device, samples),
+            then=self._next(turn),
         )
+
+    def _next(self, turn: EdgeRound) -> tuple[int, int] | None:
+        """The edge round after this one."""
+        rounds = self.setup.world.scenario.rounds
+        if turn.r + 1 < rounds.edge_rounds:
+            return turn.t, turn.r + 1
+        return (turn.t + 1, 0) if turn.t + 1 < rounds.global_rounds else None
 
     def _parameters(self) -> torch.Tensor:
         return self.models[:, : self.setup.model.num_parameters]

@@ -37,10 +37,7 @@ class Samples:
 
     def normalise(self, raw: Tensor) -> Tensor:
         """Inputs with the training set's mean 0 and deviation 1."""
-        values = raw.to(self.dtype)
-        if self.bytes:
-            values = values / 255.0
-        return (values - self.mean) * self.scale
+        return normalised(raw, self.mean, self.scale, self.bytes)
 
     def batch(self, chosen: Tensor, augmentation: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Inputs and labels of the chosen training samples."""
@@ -48,6 +45,14 @@ class Samples:
         if augmentation is not None:
             inputs = augment(inputs, augmentation)
         return inputs, self.train_labels[chosen]
+
+
+def normalised(raw: Tensor, mean: Tensor, scale: Tensor, of_bytes: bool) -> Tensor:
+    """The samples in the type of mean and scale, these applied; bytes count as parts of 255."""
+    values = raw.to(mean.dtype)
+    if of_bytes:
+        values = values / 255.0
+    return (values - mean) * scale
 
 
 def augment(inputs: Tensor, draws: Tensor) -> Tensor:

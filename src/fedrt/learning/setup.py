@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import torch
@@ -16,6 +17,7 @@ from fedrt.learning.batches import Batches
 from fedrt.learning.engine import Engine
 from fedrt.learning.engine_sequential import SequentialEngine
 from fedrt.learning.engine_stacked import StackedEngine
+from fedrt.learning.evaluate import StackedAccuracy, accuracy
 from fedrt.learning.flat import FlatModel
 from fedrt.learning.measure import BITS_PER_PARAMETER
 from fedrt.learning.models import check_trains, make_model
@@ -106,6 +108,16 @@ class Setup:
     first_model: Tensor
     notes: tuple[str, ...] = ()
     """What a user should know of it before it trains."""
+
+    @cached_property
+    def accuracies(self) -> Callable[[Tensor], list[float]]:
+        """The accuracies of several model states on the test set."""
+        half = self.world.scenario.learning.dtype == "bfloat16"
+        here = self.engine
+        if isinstance(here, StackedEngine) and here.compiled and self.first_model.is_cuda:
+            return StackedAccuracy(self.model, self.samples, half)
+        model, samples = self.model, self.samples
+        return lambda states: [accuracy(model, state, samples, half) for state in states]
 
     def close(self) -> None:
         """End what the engine started."""

@@ -6,7 +6,8 @@ values or on space alone is carried out as it is. A layer that has no such rule 
 and `notes` says so. A module that cannot be traced runs under `vmap` as a whole.
 
 Between layers a value is either `folded`, (batch, copies x channels, ...), or `apart`, (copies,
-batch, channels, ...); layers ask for the form they need.
+batch, channels, ...); layers ask for the form they need. In bfloat16 on a GPU images stay apart,
+for kernels of our own (copies.py).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import torch
@@ -22,6 +24,7 @@ from torch.func import functional_call, vmap
 from torch.nn import functional as fn
 from torch.utils import _pytree as tree
 
+from fedrt.learning import copies
 from fedrt.learning.grouped import convolve, has_grouped_gradient
 
 # Layers and functions that act on every value, or on space within a channel.
@@ -43,6 +46,8 @@ class Copies:
     data: Tensor
     count: int
     is_folded: bool
+    moments: Tensor | None = None
+    """What the layer that made it found out for batch norm, as `copies.convolve` gives it."""
 
     def folded(self) -> Tensor:
         """(batch, copies x channels, ...)."""
@@ -80,14 +85,24 @@ class _Tracer(fx.Tracer):
     """Goes through users' modules down to torch's own layers."""
 
 
+_numbers = count()
+
+
 class StackedModule:
     """A module for many copies: `run` takes each copy's parameters, buffers and inputs."""
 
-    def __init__(self, module: nn.Module, grouped_gradients: bool | None = None) -> None:
-        self.module = module
-        # On a GPU unless told: a processor gains nothing from it.
-        self.grouped_gradients = grouped_gradients
-        self.notes: list[str] = []
+    def __init__(
+        self,
+        module: nn.Module,
+        grouped_gradients: bool | None = None,
+        own_kernels: bool | None = None,
+        training: bool = True,
+    ) -> None:
+        # Traced as it will run: what asks whether it trains becomes a constant.
+        self.module, self.training = module.train(training), training
+        # On a GPU unless told, own kernels in bfloat16: a processor gains nothing from them.
+        self.grouped_gradients, self.own_kernels = grouped_gradients, own_kernels
+        self.number, self.notes = next(_numbers), list[str]()
         self.graph: fx.Graph | None = None
         try:
             self.graph = _Tracer().trace(module)
@@ -100,6 +115,22 @@ class StackedModule:
         self.layers = dict(module.named_modules())
         self._find_unknown()
 
+    def signature(self) -> str:
+        """A text that is the same only for modules that run the same way on the same tensors."""
+        if self.graph is None or self.notes:
+            return f"{self.notes} {self.number}"
+        lines = [str(self.training), str(self.grouped_gradients), str(self.own_kernels)]
+        held = {name for name, _ in self.module.named_parameters()}
+        held |= {name for name, _ in self.module.named_buffers()}
+        for node in self.graph.nodes:
+            lines.append(f"{node.op} {node.name} {node.target} {node.args} {node.kwargs}")
+            if node.op == "call_module":
+                lines.append(repr(self.layers[node.target]))
+            if node.op == "get_attr" and self.other_names.get(node.target, node.target) not in held:
+                # A tensor of the module's own, of which the text says nothing.
+                return f"{node.target} {self.number}"
+        return "\n".join([*lines, repr(self.other_names)])
+
     def _find_unknown(self) -> None:
         for node in self.graph.nodes if self.graph else ():
             if node.op == "call_module" and not _knows_layer(self.layers[node.target]):
@@ -111,16 +142,19 @@ class StackedModule:
     ) -> Tensor:
         """Scores (copies, batch, classes) for inputs (copies, batch, ...).
 
-        Parameters and buffers have the copies on their first axis; buffers change in place.
+        Parameters and buffers have the copies on their first axis; in training buffers change in
+        place.
         """
         parameters, buffers = self._all_names(parameters), self._all_names(buffers)
         # Of a model not traced, layers see whether they train: `training` is no constant there.
-        self.module.train()
+        self.module.train(self.training)
         if self.graph is None:
             return self._vmapped(parameters, buffers, inputs)
         count = len(inputs)
         grouped = inputs.is_cuda if self.grouped_gradients is None else self.grouped_gradients
-        interpreter = _Stacker(self.module, self.graph, parameters, buffers, count, grouped)
+        own = inputs.is_cuda and inputs.dtype == torch.bfloat16
+        own = own if self.own_kernels is None else self.own_kernels
+        interpreter = _Stacker(self.module, self.graph, parameters, buffers, count, grouped, own)
         return interpreter.run(Copies(inputs, count, is_folded=False)).apart()
 
     def _all_names(self, held: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -186,10 +220,11 @@ class _Stacker(fx.Interpreter):
         buffers: Mapping[str, Tensor],
         count: int,
         grouped_gradients: bool,
+        own_kernels: bool,
     ) -> None:
         super().__init__(module, graph=graph)
         self.parameters, self.buffers, self.count = parameters, buffers, count
-        self.grouped_gradients = grouped_gradients
+        self.grouped_gradients, self.own_kernels = grouped_gradients, own_kernels
 
     def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
         """A parameter or buffer used by itself, of all copies."""
@@ -228,6 +263,13 @@ class _Stacker(fx.Interpreter):
         return None if held is None else held.flatten(0, 1)
 
     def _convolve(self, target: str, layer: nn.Conv2d, value: Copies) -> Copies:
+        if self.own_kernels and copies.fits(layer):
+            weight = self.parameters[f"{target}.weight"]
+            y, moments = copies.convolve(value.apart(), weight, layer.stride[0])
+            if layer.bias is None:
+                return Copies(y, self.count, is_folded=False, moments=moments)
+            bias = self.parameters[f"{target}.bias"][:, None, :, None, None]
+            return Copies(y + bias.to(y.dtype), self.count, is_folded=False)
         x = value.folded()
         weight, bias = _as(self._wide(target, "weight"), x), _as(self._wide(target, "bias"), x)
         assert weight is not None
@@ -252,19 +294,40 @@ class _Stacker(fx.Interpreter):
     def _normalise(
         self, target: str, layer: nn.BatchNorm1d | nn.BatchNorm2d, value: Copies
     ) -> Copies:
-        mean, variance = self._wide(target, "running_mean"), self._wide(target, "running_var")
-        self.buffers[f"{target}.num_batches_tracked"].add_(1)
+        if layer.training:
+            self.buffers[f"{target}.num_batches_tracked"].add_(1)
+        if self.own_kernels and not value.is_folded and value.own_dim == 4:
+            return self._normalise_apart(target, layer, value)
         y = fn.batch_norm(
             value.folded(),
-            mean,
-            variance,
+            self._wide(target, "running_mean"),
+            self._wide(target, "running_var"),
             self._wide(target, "weight"),
             self._wide(target, "bias"),
-            training=True,
+            training=layer.training,
             momentum=layer.momentum or 0.0,
             eps=layer.eps,
         )
         return self._fold(y)
+
+    def _normalise_apart(
+        self, target: str, layer: nn.BatchNorm1d | nn.BatchNorm2d, value: Copies
+    ) -> Copies:
+        """Batch norm of images that stay apart."""
+        x = value.data
+        affine = [self.parameters.get(f"{target}.{name}") for name in ("weight", "bias")]
+        kept = [self.buffers[f"{target}.{name}"] for name in ("running_mean", "running_var")]
+        if layer.training:
+            with torch.no_grad():
+                mean, variance = copies.moments_of(x, value.moments)
+                count = x[0, :, 0].numel()
+                share = layer.momentum or 0.0
+                for held, new in zip(kept, (mean, variance * count / (count - 1)), strict=True):
+                    held.copy_((1 - share) * held + share * new)
+        else:
+            mean, variance = kept
+        y = copies.normalise(x, mean, variance, *affine, layer.eps)
+        return Copies(y, self.count, is_folded=False)
 
     def _layer_apart(self, target: str, layer: nn.Module, args: Any, kwargs: Any) -> Any:
         """Any layer at all: one call per copy, gathered by vmap."""
@@ -302,6 +365,8 @@ class _Stacker(fx.Interpreter):
             if target is torch.flatten and (*args[1:], *kwargs.values()) == (1,):
                 return self._fold(first.folded().flatten(1))
             if target is operator.getitem and _keeps_channels(args[1]):
+                if self.own_kernels and not first.is_folded:
+                    return first.same(first.data[(slice(None), *args[1])])
                 return self._fold(first.folded()[args[1]])
             if target is fn.pad and len(args) == 2 and not kwargs:
                 return self._pad(first, args[1])
@@ -319,6 +384,8 @@ class _Stacker(fx.Interpreter):
 
     def _pad(self, value: Copies, sizes: Sequence[int]) -> Any:
         """Padding of space as it is; padding of channels with the copies apart."""
+        if self.own_kernels and not value.is_folded and len(sizes) <= 2 * (value.own_dim - 1):
+            return value.same(fn.pad(value.data, list(sizes)))
         if len(sizes) <= 2 * (value.folded().dim() - 2):
             return self._fold(fn.pad(value.folded(), list(sizes)))
         x = value.folded()
@@ -333,6 +400,9 @@ class _Stacker(fx.Interpreter):
             if target == "flatten" and (*rest, *kwargs.values()) == (1,):
                 return self._fold(value.folded().flatten(1))
             if target == "mean" and rest and _only_space(rest[0]) and not kwargs:
+                if self.own_kernels and not value.is_folded:
+                    dims = [rest[0]] if isinstance(rest[0], int) else rest[0]
+                    return value.same(value.data.mean([dim + 1 for dim in dims], *rest[1:]))
                 return self._fold(value.folded().mean(*rest))
             if target == "view" and not isinstance(rest[0], torch.dtype):
                 # A model's own values lie in one piece; a copy's among others need not.

@@ -63,12 +63,23 @@ class StepRule:
         flat_shifts = None if shifts is None else shifts.flatten(0, 1)
         inputs, labels = self.samples.batch(chosen.flatten(), flat_shifts)
         inputs = inputs.reshape(*chosen.shape, *inputs.shape[1:])
+        return self.gradients_of(parameters, buffers, inputs, labels.view(chosen.shape))
+
+    def gradients_of(
+        self,
+        parameters: dict[str, Tensor],
+        buffers: dict[str, Tensor],
+        inputs: Tensor,
+        labels: Tensor,
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Likewise, on inputs and labels with devices on the first axis and batch on the second."""
         inputs = inputs.to(torch.bfloat16) if self.half else inputs
         with torch.enable_grad():
             leaves = {name: held.detach().requires_grad_() for name, held in parameters.items()}
             scores = self.stacked.run(leaves, buffers, inputs)
-            each = fn.cross_entropy(scores.flatten(0, 1).to(self.dtype), labels, reduction="none")
-            losses = each.view(chosen.shape).mean(1)
+            wide = scores.flatten(0, 1).to(self.dtype)
+            each = fn.cross_entropy(wide, labels.flatten(), reduction="none")
+            losses = each.view(labels.shape).mean(1)
             found = torch.autograd.grad(losses.sum(), list(leaves.values()), materialize_grads=True)
         return losses.detach(), list(found)
 

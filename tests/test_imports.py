@@ -31,6 +31,7 @@ HOMES = {
     "plotly": {"report"},
     "numba": {"control"},
     "sklearn": {"learning"},
+    "triton": {"learning"},
 }
 
 

@@ -523,4 +523,6 @@ def test_a_signature_tells_modules_apart():
     other.norm.eps = 1e-3
     assert signature(other) != signature(Least(SIDE, 5))
     # Nor does one with a layer that is not known.
-    assert signature(nn.Sequential(nn.Conv1d(1, 1, 1))) != signature(nn.Sequential(nn.Conv1d(1, 1, 1)))
+    assert signature(nn.Sequential(nn.Conv1d(1, 1, 1))) != signature(
+        nn.Sequential(nn.Conv1d(1, 1, 1))
+    )

@@ -1,8 +1,8 @@
 """3x3 convolutions and batch norm of many copies, each copy's images in one piece of memory.
 
-For bfloat16 on a GPU, where own kernels (kernels.py) beat the library's grouped convolutions. The
-plain forms here say what those compute, and run where there is no GPU. Values are (copies, batch,
-channels, height, width) with the channels innermost in memory.
+For bfloat16 on a GPU, where own kernels (kernels.py) take the place of the library's grouped
+convolutions. The plain forms here say what those compute, and run where there is no GPU. Values
+are (copies, batch, height, width, channels), in that order in memory too.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def _padded(channels: int) -> int:
 
 def convolve(x: Tensor, weight: Tensor, stride: int) -> tuple[Tensor, Tensor]:
     """The convolution of every copy, and what is known of its outputs' moments, as below."""
-    extra = _padded(x.shape[2]) - x.shape[2]
+    extra = _padded(x.shape[4]) - x.shape[4]
     if extra:
-        x = fn.pad(x, (0, 0, 0, 0, 0, extra))
+        x = fn.pad(x, (0, extra))
         weight = fn.pad(weight, (0, 0, 0, 0, 0, extra))
     found: tuple[Tensor, Tensor] = _Convolution.apply(x, weight, stride)  # type: ignore[no-untyped-call]
     return found
@@ -49,27 +49,26 @@ def convolve(x: Tensor, weight: Tensor, stride: int) -> tuple[Tensor, Tensor]:
 class _Convolution(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, stride: int) -> tuple[Tensor, Tensor]:
-        inner = x.permute(0, 1, 3, 4, 2).contiguous()
+        inner = x.contiguous()
         # One matrix (channels, outputs) for each of the nine taps.
         taps = weight.to(x.dtype).permute(0, 3, 4, 2, 1).flatten(1, 2).contiguous()
-        height, width = x.shape[3:]
+        height, width = x.shape[2:4]
         size = (-(-height // stride), -(-width // stride))
         y, moments = convolve_copies(inner, taps, stride, 1, False, *size)
         ctx.save_for_backward(inner, taps)
         ctx.stride, ctx.dtype = stride, weight.dtype
         ctx.mark_non_differentiable(moments)
-        return y.permute(0, 1, 4, 2, 3), moments
+        return y, moments
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         inner, taps = ctx.saved_tensors
-        gradient = gradients[0].permute(0, 1, 3, 4, 2).contiguous()
+        gradient = gradients[0].contiguous()
         of_inputs = None
         if ctx.needs_input_grad[0]:
             # Itself a convolution, of the gradient spread out by the stride, weights turned round.
             size = inner.shape[2:4]
-            spread = convolve_copies(gradient, taps, 1, ctx.stride, True, *size)[0]
-            of_inputs = spread.permute(0, 1, 4, 2, 3)
+            of_inputs = convolve_copies(gradient, taps, 1, ctx.stride, True, *size)[0]
         parts = weight_gradient_copies(inner, gradient, ctx.stride)
         return of_inputs, parts.sum(0).permute(0, 1, 4, 2, 3).to(ctx.dtype), None
 
@@ -103,8 +102,10 @@ def convolve_copies(
 
 @torch.library.custom_op("fedrt::weight_gradient_copies", mutates_args=())
 def weight_gradient_copies(x: Tensor, gradient: Tensor, stride: int) -> Tensor:
-    """The gradient of every copy's weights as sums to be added up: (parts, copies, outputs, 3, 3,
-    channels)."""
+    """The gradient of every copy's weights, to be added up over the first axis.
+
+    (parts, copies, outputs, 3, 3, channels).
+    """
     found = [
         torch.ops.aten.convolution_backward(
             d.permute(0, 3, 1, 2),
@@ -162,7 +163,7 @@ def _(x: Tensor, gradient: Tensor, stride: int) -> Tensor:
     if x.is_cuda:
         from fedrt.learning import kernels
 
-        parts, dtype = kernels.PARTS, torch.float32
+        parts, dtype = kernels.cut(x.shape[4], gradient.shape[4]).parts, torch.float32
     shape = (parts, len(x), gradient.shape[4], 3, 3, x.shape[4])
     return x.new_empty(shape, dtype=dtype)
 
@@ -171,17 +172,22 @@ def moments_of(x: Tensor, shares: Tensor | None) -> tuple[Tensor, Tensor]:
     """Mean and squared deviations' mean of every copy's channels, (copies, channels)."""
     if shares is None or shares.shape[1] == 0:
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
-        variance, mean = torch.var_mean(wide, dim=(1, 3, 4), correction=0)
+        variance, mean = torch.var_mean(wide, dim=(1, 2, 3), correction=0)
         return mean, variance
     means, squares = shares.unbind(2)
     mean = means.mean(1)
     between = (means - mean[:, None]).square().mean(1)
-    count = x.shape[1] * x.shape[3] * x.shape[4]
+    count = x[0, ..., 0].numel()
     return mean, squares.sum(1) / count + between
 
 
 def normalise(
-    x: Tensor, mean: Tensor, variance: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
+    x: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    eps: float,
 ) -> Tensor:
     """Batch norm of every copy with these moments, which are taken as known from x itself."""
     scale = torch.ones_like(mean) if weight is None else weight
@@ -205,14 +211,14 @@ class _Normalise(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         x, mean, narrow, scale = ctx.saved_tensors
         gradient = gradients[0].to(mean.dtype)
-        count = x.shape[1] * x.shape[3] * x.shape[4]
+        count = x[0, ..., 0].numel()
         normal = (x - _wide(mean)) * _wide(narrow)
-        of_shift = gradient.sum((1, 3, 4))
-        of_scale = (gradient * normal).sum((1, 3, 4))
+        of_shift = gradient.sum((1, 2, 3))
+        of_scale = (gradient * normal).sum((1, 2, 3))
         rest = gradient - _wide(of_shift / count) - normal * _wide(of_scale / count)
         return (rest * _wide(narrow * scale)).to(x.dtype), None, None, of_scale, of_shift
 
 
 def _wide(each: Tensor) -> Tensor:
-    """Per copy and channel, to go with (copies, batch, channels, height, width)."""
-    return each[:, None, :, None, None]
+    """Per copy and channel, to go with (copies, batch, height, width, channels)."""
+    return each[:, None, None, None]

@@ -1,12 +1,15 @@
+# mypy: disable-error-code="import-not-found,no-untyped-def,untyped-decorator,possibly-undefined"
+# ruff: noqa: N803
 """Own GPU kernels for 3x3 convolutions of many copies, each copy's images in one piece.
 
-Images are (copies, batch, height, width, channels), so a copy's tile is read in long runs; a
-library's grouped convolution has the copies among the channels and reads 32 bytes at a time. The
-forward kernel also gives each tile's mean and squared deviations, which batch norm then need not
-read the outputs for. Loaded only where there is a GPU; `copies.py` says what they compute.
+Images are (copies, batch, height, width, channels). The forward kernel also gives each tile's mean
+and squared deviations, which batch norm then need not read the outputs for. Loaded only where there
+is a GPU; `copies.py` says what they compute. Sizes of tiles are what was fastest on an H200.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import torch
 import triton
@@ -14,9 +17,25 @@ import triton.language as tl
 from torch import Tensor
 
 TILE = 128
-"""Pixels a program computes at a time."""
-PARTS = 8
-"""Shares of a copy's pixels whose weight gradients are added up by programs of their own."""
+"""Pixels a program of the forward kernel computes."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How a weight gradient is cut into programs."""
+
+    tile: int
+    """Pixels taken at a time."""
+    parts: int
+    """Shares of a copy's pixels, each a program's."""
+    rows: int
+    """Rows of taps a program does: one, or all three."""
+    stages: int
+
+
+def cut(channels: int, outputs: int) -> Cut:
+    """For layers about as wide."""
+    return Cut(64, 8, 3, 2) if max(channels, outputs) <= 32 else Cut(32, 4, 1, 3)
 
 
 @triton.jit
@@ -89,53 +108,53 @@ def _weight_gradient(
     C: tl.constexpr,
     K: tl.constexpr,
     STRIDE: tl.constexpr,
+    SPAN: tl.constexpr,
+    ROWS: tl.constexpr,
     TILE: tl.constexpr,
     TILES: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
-    """One row of three taps, for one share of one copy's pixels."""
-    up = tl.program_id(0)
+    """Taps of one row, or of all three rows, for one share of one copy's pixels."""
     part = tl.program_id(1)
     copy = tl.program_id(2).to(tl.int64)
-    c = tl.arange(0, C)
     k = tl.arange(0, K)
+    s = tl.arange(0, SPAN)
+    first = tl.program_id(0)
     x += copy * B * H * W * C
     gradient += copy * B * HO * WO * K
-    left = tl.zeros((K, C), tl.float32)
-    middle = tl.zeros((K, C), tl.float32)
-    right = tl.zeros((K, C), tl.float32)
+    upper = tl.zeros((K, SPAN), tl.float32)
+    if ROWS == 3:
+        middle = tl.zeros((K, SPAN), tl.float32)
+        lower = tl.zeros((K, SPAN), tl.float32)
     for tile in range(TILES):
         pixel = (part * TILES + tile) * TILE + tl.arange(0, TILE)
         image = pixel // (HO * WO)
-        i = (pixel % (HO * WO)) // WO * STRIDE - 1 + up
-        j = pixel % WO * STRIDE - 1
+        row = (pixel % (HO * WO)) // WO * STRIDE - 1 + first
+        column = pixel % WO * STRIDE - 1
         here = image < B
-        d = tl.load(gradient + pixel[None, :] * K + k[:, None], mask=here[None, :], other=0.0)
-        inside = here & (i >= 0) & (i < H)
-        at = x + (((image * H + i) * W + j) * C)[:, None] + c[None, :]
-        first = tl.load(at, mask=(inside & (j >= 0))[:, None], other=0.0)
-        second = tl.load(at + C, mask=(inside & (j + 1 < W))[:, None], other=0.0)
-        third = tl.load(at + 2 * C, mask=(inside & (j + 2 < W))[:, None], other=0.0)
-        left = tl.dot(d, first, left, input_precision=PRECISION)
-        middle = tl.dot(d, second, middle, input_precision=PRECISION)
-        right = tl.dot(d, third, right, input_precision=PRECISION)
+        d = tl.load(gradient + pixel[:, None] * K + k[None, :], mask=here[:, None], other=0.0)
+        d = tl.trans(d)
+        j = column[:, None] + (s // C)[None, :]
+        inside = here[:, None] & (j >= 0) & (j < W) & (s < 3 * C)[None, :]
+        at = x + (((image * H + row) * W + column) * C)[:, None] + s[None, :]
+        values = tl.load(at, mask=inside & ((row >= 0) & (row < H))[:, None], other=0.0)
+        upper = tl.dot(d, values, upper, input_precision=PRECISION)
+        if ROWS == 3:
+            values = tl.load(at + W * C, mask=inside & (row + 1 < H)[:, None], other=0.0)
+            middle = tl.dot(d, values, middle, input_precision=PRECISION)
+            values = tl.load(at + 2 * W * C, mask=inside & (row + 2 < H)[:, None], other=0.0)
+            lower = tl.dot(d, values, lower, input_precision=PRECISION)
     out += (part * tl.num_programs(2) + copy) * K * 9 * C
-    at = out + k[:, None] * 9 * C + up * 3 * C + c[None, :]
-    tl.store(at, left)
-    tl.store(at + C, middle)
-    tl.store(at + 2 * C, right)
+    at = out + k[:, None] * 9 * C + first * 3 * C + s[None, :]
+    used = (k >= 0)[:, None] & (s < 3 * C)[None, :]
+    tl.store(at, upper, mask=used)
+    if ROWS == 3:
+        tl.store(at + 3 * C, middle, mask=used)
+        tl.store(at + 6 * C, lower, mask=used)
 
 
 def convolve(
-    x: Tensor,
-    weight: Tensor,
-    stride: int,
-    up: int,
-    turned: bool,
-    size: tuple[int, int],
-    *,
-    tile: int = TILE,
-    warps: int = 4,
+    x: Tensor, weight: Tensor, stride: int, up: int, turned: bool, size: tuple[int, int]
 ) -> tuple[Tensor, Tensor]:
     """Outputs and moments of `copies.convolve_copies`."""
     copies, batch, height, width, channels = x.shape
@@ -143,9 +162,9 @@ def convolve(
     rows, columns = size
     y = x.new_empty(copies, batch, rows, columns, outputs)
     pixels = batch * rows * columns
-    known = shares(pixels, turned, tile)
+    known = shares(pixels, turned)
     moments = x.new_empty((copies, known, 2, outputs), dtype=torch.float32)
-    _convolve[(triton.cdiv(pixels, tile), copies)](
+    _convolve[(triton.cdiv(pixels, TILE), copies)](
         x,
         weight,
         y,
@@ -160,28 +179,27 @@ def convolve(
         stride,
         up,
         turned,
-        tile,
+        TILE,
         known > 0,
         _precision(x),
-        num_warps=warps,
+        num_warps=4,
     )
     return y, moments
 
 
-def shares(pixels: int, turned: bool, tile: int = TILE) -> int:
+def shares(pixels: int, turned: bool) -> int:
     """Tiles whose moments are given: all or none, as a last one that is not full would differ."""
-    return 0 if turned or pixels % tile else pixels // tile
+    return 0 if turned or pixels % TILE else pixels // TILE
 
 
-def weight_gradient(
-    x: Tensor, gradient: Tensor, stride: int, *, tile: int = TILE, parts: int = PARTS, warps: int = 4
-) -> Tensor:
+def weight_gradient(x: Tensor, gradient: Tensor, stride: int) -> Tensor:
     """Partial sums (parts, copies, outputs, 3, 3, channels) of the weights' gradient."""
     copies, batch, height, width, channels = x.shape
     _, _, rows, columns, outputs = gradient.shape
-    out = x.new_empty((parts, copies, outputs, 3, 3, channels), dtype=torch.float32)
-    tiles = triton.cdiv(triton.cdiv(batch * rows * columns, tile), parts)
-    _weight_gradient[(3, parts, copies)](
+    how = cut(channels, outputs)
+    out = x.new_empty((how.parts, copies, outputs, 3, 3, channels), dtype=torch.float32)
+    tiles = triton.cdiv(triton.cdiv(batch * rows * columns, how.tile), how.parts)
+    _weight_gradient[(3 // how.rows, how.parts, copies)](
         x,
         gradient,
         out,
@@ -193,10 +211,13 @@ def weight_gradient(
         channels,
         outputs,
         stride,
-        tile,
+        triton.next_power_of_2(3 * channels),
+        how.rows,
+        how.tile,
         tiles,
         _precision(x),
-        num_warps=warps,
+        num_warps=4,
+        num_stages=how.stages,
     )
     return out
 

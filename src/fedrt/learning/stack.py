@@ -6,8 +6,8 @@ values or on space alone is carried out as it is. A layer that has no such rule 
 and `notes` says so. A module that cannot be traced runs under `vmap` as a whole.
 
 Between layers a value is either `folded`, (batch, copies x channels, ...), or `apart`, (copies,
-batch, channels, ...); layers ask for the form they need. In bfloat16 on a GPU images stay apart,
-for kernels of our own (copies.py).
+batch, channels, ...); layers ask for the form they need. In bfloat16 on a GPU images are `inner`,
+(copies, batch, height, width, channels), for kernels of our own (copies.py).
 """
 
 from __future__ import annotations
@@ -41,11 +41,12 @@ def _spatial_functions() -> set[Any]:
 
 @dataclass(frozen=True)
 class Copies:
-    """A value of all copies, in one of its two forms."""
+    """A value of all copies, in one of its three forms."""
 
     data: Tensor
     count: int
     is_folded: bool
+    is_inner: bool = False
     moments: Tensor | None = None
     """What the layer that made it found out for batch norm, as `copies.convolve` gives it."""
 
@@ -53,21 +54,27 @@ class Copies:
         """(batch, copies x channels, ...)."""
         if self.is_folded:
             return self.data
-        return self.data.transpose(0, 1).flatten(1, 2)
+        return self.apart().transpose(0, 1).flatten(1, 2)
 
     def apart(self) -> Tensor:
         """(copies, batch, channels, ...)."""
+        if self.is_inner:
+            return self.data.permute(0, 1, 4, 2, 3)
         if not self.is_folded:
             return self.data
         batch, channels, *rest = self.data.shape
         split = self.data.reshape(batch, self.count, channels // self.count, *rest)
         return split.transpose(0, 1)
 
+    def inner(self) -> Tensor:
+        """(copies, batch, height, width, channels), of images."""
+        return self.data if self.is_inner else self.apart().permute(0, 1, 3, 4, 2)
+
     @property
     def own_shape(self) -> tuple[int, ...]:
         """The shape of one copy's value."""
         if not self.is_folded:
-            return tuple(self.data.shape[1:])
+            return tuple(self.apart().shape[1:])
         batch, channels, *rest = self.data.shape
         return (batch, channels // self.count, *rest)
 
@@ -78,7 +85,7 @@ class Copies:
 
     def same(self, data: Tensor) -> Copies:
         """Another value in the same form."""
-        return Copies(data, self.count, self.is_folded)
+        return Copies(data, self.count, self.is_folded, self.is_inner)
 
 
 class _Tracer(fx.Tracer):
@@ -264,12 +271,13 @@ class _Stacker(fx.Interpreter):
 
     def _convolve(self, target: str, layer: nn.Conv2d, value: Copies) -> Copies:
         if self.own_kernels and copies.fits(layer):
-            weight = self.parameters[f"{target}.weight"]
-            y, moments = copies.convolve(value.apart(), weight, layer.stride[0])
-            if layer.bias is None:
-                return Copies(y, self.count, is_folded=False, moments=moments)
-            bias = self.parameters[f"{target}.bias"][:, None, :, None, None]
-            return Copies(y + bias.to(y.dtype), self.count, is_folded=False)
+            kernel = self.parameters[f"{target}.weight"]
+            y, moments = copies.convolve(value.inner(), kernel, layer.stride[0])
+            own_bias = self.parameters.get(f"{target}.bias")
+            if own_bias is None:
+                return Copies(y, self.count, False, is_inner=True, moments=moments)
+            y = y + own_bias[:, None, None, None].to(y.dtype)
+            return Copies(y, self.count, False, is_inner=True)
         x = value.folded()
         weight, bias = _as(self._wide(target, "weight"), x), _as(self._wide(target, "bias"), x)
         assert weight is not None
@@ -296,8 +304,8 @@ class _Stacker(fx.Interpreter):
     ) -> Copies:
         if layer.training:
             self.buffers[f"{target}.num_batches_tracked"].add_(1)
-        if self.own_kernels and not value.is_folded and value.own_dim == 4:
-            return self._normalise_apart(target, layer, value)
+        if value.is_inner:
+            return self._normalise_inner(target, layer, value)
         y = fn.batch_norm(
             value.folded(),
             self._wide(target, "running_mean"),
@@ -310,24 +318,24 @@ class _Stacker(fx.Interpreter):
         )
         return self._fold(y)
 
-    def _normalise_apart(
+    def _normalise_inner(
         self, target: str, layer: nn.BatchNorm1d | nn.BatchNorm2d, value: Copies
     ) -> Copies:
-        """Batch norm of images that stay apart."""
+        """Batch norm of images for own kernels."""
         x = value.data
-        affine = [self.parameters.get(f"{target}.{name}") for name in ("weight", "bias")]
+        weight = self.parameters.get(f"{target}.weight")
+        bias = self.parameters.get(f"{target}.bias")
         kept = [self.buffers[f"{target}.{name}"] for name in ("running_mean", "running_var")]
         if layer.training:
             with torch.no_grad():
                 mean, variance = copies.moments_of(x, value.moments)
-                count = x[0, :, 0].numel()
+                count = x[0, ..., 0].numel()
                 share = layer.momentum or 0.0
                 for held, new in zip(kept, (mean, variance * count / (count - 1)), strict=True):
                     held.copy_((1 - share) * held + share * new)
         else:
             mean, variance = kept
-        y = copies.normalise(x, mean, variance, *affine, layer.eps)
-        return Copies(y, self.count, is_folded=False)
+        return value.same(copies.normalise(x, mean, variance, weight, bias, layer.eps))
 
     def _layer_apart(self, target: str, layer: nn.Module, args: Any, kwargs: Any) -> Any:
         """Any layer at all: one call per copy, gathered by vmap."""
@@ -365,8 +373,9 @@ class _Stacker(fx.Interpreter):
             if target is torch.flatten and (*args[1:], *kwargs.values()) == (1,):
                 return self._fold(first.folded().flatten(1))
             if target is operator.getitem and _keeps_channels(args[1]):
-                if self.own_kernels and not first.is_folded:
-                    return first.same(first.data[(slice(None), *args[1])])
+                space = args[1][2:]
+                if first.is_inner and all(isinstance(part, slice) for part in space):
+                    return first.same(first.data[(slice(None), slice(None), *space)])
                 return self._fold(first.folded()[args[1]])
             if target is fn.pad and len(args) == 2 and not kwargs:
                 return self._pad(first, args[1])
@@ -378,14 +387,16 @@ class _Stacker(fx.Interpreter):
         if left.own_shape[1:2] != right.own_shape[1:2] or left.own_dim != right.own_dim:
             # One is stretched along channels, which lie among the copies when folded.
             return self._apart(target, (left, right), {})
-        if left.is_folded != right.is_folded and left.own_dim > 1:
+        forms = [(value.is_folded, value.is_inner) for value in (left, right)]
+        if forms[0] != forms[1] and left.own_dim > 1:
             return self._fold(target(left.folded(), right.folded()))
         return left.same(target(left.data, right.data))
 
     def _pad(self, value: Copies, sizes: Sequence[int]) -> Any:
         """Padding of space as it is; padding of channels with the copies apart."""
-        if self.own_kernels and not value.is_folded and len(sizes) <= 2 * (value.own_dim - 1):
-            return value.same(fn.pad(value.data, list(sizes)))
+        if value.is_inner and len(sizes) <= 6:
+            width, height, channels = (*sizes, 0, 0, 0, 0)[:2], (*sizes, 0, 0)[2:4], sizes[4:]
+            return value.same(fn.pad(value.data, [*(channels or (0, 0)), *width, *height]))
         if len(sizes) <= 2 * (value.folded().dim() - 2):
             return self._fold(fn.pad(value.folded(), list(sizes)))
         x = value.folded()
@@ -400,9 +411,8 @@ class _Stacker(fx.Interpreter):
             if target == "flatten" and (*rest, *kwargs.values()) == (1,):
                 return self._fold(value.folded().flatten(1))
             if target == "mean" and rest and _only_space(rest[0]) and not kwargs:
-                if self.own_kernels and not value.is_folded:
-                    dims = [rest[0]] if isinstance(rest[0], int) else rest[0]
-                    return value.same(value.data.mean([dim + 1 for dim in dims], *rest[1:]))
+                if value.is_inner and len(rest) == 1 and set(_listed(rest[0])) == {2, 3}:
+                    return Copies(value.data.mean((2, 3)), self.count, is_folded=False)
                 return self._fold(value.folded().mean(*rest))
             if target == "view" and not isinstance(rest[0], torch.dtype):
                 # A model's own values lie in one piece; a copy's among others need not.
@@ -472,4 +482,8 @@ def _keeps_channels(index: Any) -> bool:
 
 
 def _only_space(dims: Any) -> bool:
-    return all(dim >= 2 for dim in ([dims] if isinstance(dims, int) else dims))
+    return all(dim >= 2 for dim in _listed(dims))
+
+
+def _listed(dims: Any) -> Sequence[int]:
+    return [dims] if isinstance(dims, int) else dims

@@ -32,7 +32,6 @@ HOMES = {
     "plotly": {"report"},
     "numba": {"control"},
     "sklearn": {"learning"},
-    "triton": {"learning"},
 }
 
 

@@ -129,15 +129,6 @@ def test_grouped_gradients_equal_sequential(model, record_property):
     check(case, engine, "float64", record_property, f"grouped gradients, {model}")
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_the_form_for_own_kernels_equals_sequential(model, record_property):
-    """Images of every copy in one piece, batch norm written out; on a processor."""
-    case = engine_case("sequential", model, "float64")
-    engine = stacked(case, 4)
-    engine.rule.stacked.own_kernels = True
-    check(case, engine, "float64", record_property, f"own kernels' form, {model}")
-
-
 @given(
     st.integers(1, 3),
     st.sampled_from([1, 2, 3, 8]),

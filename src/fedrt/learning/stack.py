@@ -6,8 +6,7 @@ values or on space alone is carried out as it is. A layer that has no such rule 
 and `notes` says so. A module that cannot be traced runs under `vmap` as a whole.
 
 Between layers a value is either `folded`, (batch, copies x channels, ...), or `apart`, (copies,
-batch, channels, ...); layers ask for the form they need. In bfloat16 on a GPU images are `inner`,
-(copies, batch, height, width, channels), for kernels of our own (copies.py).
+batch, channels, ...); layers ask for the form they need.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ from torch.func import functional_call, vmap
 from torch.nn import functional as fn
 from torch.utils import _pytree as tree
 
-from fedrt.learning import copies
 from fedrt.learning.grouped import convolve, has_grouped_gradient
 
 # Layers and functions that act on every value, or on space within a channel.
@@ -41,40 +39,31 @@ def _spatial_functions() -> set[Any]:
 
 @dataclass(frozen=True)
 class Copies:
-    """A value of all copies, in one of its three forms."""
+    """A value of all copies, in one of its two forms."""
 
     data: Tensor
     count: int
     is_folded: bool
-    is_inner: bool = False
-    moments: Tensor | None = None
-    """What the layer that made it found out for batch norm, as `copies.convolve` gives it."""
 
     def folded(self) -> Tensor:
         """(batch, copies x channels, ...)."""
         if self.is_folded:
             return self.data
-        return self.apart().transpose(0, 1).flatten(1, 2)
+        return self.data.transpose(0, 1).flatten(1, 2)
 
     def apart(self) -> Tensor:
         """(copies, batch, channels, ...)."""
-        if self.is_inner:
-            return self.data.permute(0, 1, 4, 2, 3)
         if not self.is_folded:
             return self.data
         batch, channels, *rest = self.data.shape
         split = self.data.reshape(batch, self.count, channels // self.count, *rest)
         return split.transpose(0, 1)
 
-    def inner(self) -> Tensor:
-        """(copies, batch, height, width, channels), of images."""
-        return self.data if self.is_inner else self.apart().permute(0, 1, 3, 4, 2)
-
     @property
     def own_shape(self) -> tuple[int, ...]:
         """The shape of one copy's value."""
         if not self.is_folded:
-            return tuple(self.apart().shape[1:])
+            return tuple(self.data.shape[1:])
         batch, channels, *rest = self.data.shape
         return (batch, channels // self.count, *rest)
 
@@ -85,7 +74,7 @@ class Copies:
 
     def same(self, data: Tensor) -> Copies:
         """Another value in the same form."""
-        return Copies(data, self.count, self.is_folded, self.is_inner)
+        return Copies(data, self.count, self.is_folded)
 
 
 class _Tracer(fx.Tracer):
@@ -102,13 +91,12 @@ class StackedModule:
         self,
         module: nn.Module,
         grouped_gradients: bool | None = None,
-        own_kernels: bool | None = None,
         training: bool = True,
     ) -> None:
         # Traced as it will run: what asks whether it trains becomes a constant.
         self.module, self.training = module.train(training), training
-        # On a GPU unless told, own kernels in bfloat16: a processor gains nothing from them.
-        self.grouped_gradients, self.own_kernels = grouped_gradients, own_kernels
+        # On a GPU unless told: a processor gains nothing from it.
+        self.grouped_gradients = grouped_gradients
         self.number, self.notes = next(_numbers), list[str]()
         self.graph: fx.Graph | None = None
         try:
@@ -126,7 +114,7 @@ class StackedModule:
         """A text that is the same only for modules that run the same way on the same tensors."""
         if self.graph is None or self.notes:
             return f"{self.notes} {self.number}"
-        lines = [str(self.training), str(self.grouped_gradients), str(self.own_kernels)]
+        lines = [str(self.training), str(self.grouped_gradients)]
         held = {name for name, _ in self.module.named_parameters()}
         held |= {name for name, _ in self.module.named_buffers()}
         for node in self.graph.nodes:
@@ -159,9 +147,7 @@ class StackedModule:
             return self._vmapped(parameters, buffers, inputs)
         count = len(inputs)
         grouped = inputs.is_cuda if self.grouped_gradients is None else self.grouped_gradients
-        own = inputs.is_cuda and inputs.dtype == torch.bfloat16
-        own = own if self.own_kernels is None else self.own_kernels
-        interpreter = _Stacker(self.module, self.graph, parameters, buffers, count, grouped, own)
+        interpreter = _Stacker(self.module, self.graph, parameters, buffers, count, grouped)
         return interpreter.run(Copies(inputs, count, is_folded=False)).apart()
 
     def _all_names(self, held: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -227,11 +213,10 @@ class _Stacker(fx.Interpreter):
         buffers: Mapping[str, Tensor],
         count: int,
         grouped_gradients: bool,
-        own_kernels: bool,
     ) -> None:
         super().__init__(module, graph=graph)
         self.parameters, self.buffers, self.count = parameters, buffers, count
-        self.grouped_gradients, self.own_kernels = grouped_gradients, own_kernels
+        self.grouped_gradients = grouped_gradients
 
     def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
         """A parameter or buffer used by itself, of all copies."""
@@ -270,14 +255,6 @@ class _Stacker(fx.Interpreter):
         return None if held is None else held.flatten(0, 1)
 
     def _convolve(self, target: str, layer: nn.Conv2d, value: Copies) -> Copies:
-        if self.own_kernels and copies.fits(layer):
-            kernel = self.parameters[f"{target}.weight"]
-            y, moments = copies.convolve(value.inner(), kernel, layer.stride[0])
-            own_bias = self.parameters.get(f"{target}.bias")
-            if own_bias is None:
-                return Copies(y, self.count, False, is_inner=True, moments=moments)
-            y = y + own_bias[:, None, None, None].to(y.dtype)
-            return Copies(y, self.count, False, is_inner=True)
         x = value.folded()
         weight, bias = _as(self._wide(target, "weight"), x), _as(self._wide(target, "bias"), x)
         assert weight is not None
@@ -304,8 +281,6 @@ class _Stacker(fx.Interpreter):
     ) -> Copies:
         if layer.training:
             self.buffers[f"{target}.num_batches_tracked"].add_(1)
-        if value.is_inner:
-            return self._normalise_inner(target, layer, value)
         y = fn.batch_norm(
             value.folded(),
             self._wide(target, "running_mean"),
@@ -317,25 +292,6 @@ class _Stacker(fx.Interpreter):
             eps=layer.eps,
         )
         return self._fold(y)
-
-    def _normalise_inner(
-        self, target: str, layer: nn.BatchNorm1d | nn.BatchNorm2d, value: Copies
-    ) -> Copies:
-        """Batch norm of images for own kernels."""
-        x = value.data
-        weight = self.parameters.get(f"{target}.weight")
-        bias = self.parameters.get(f"{target}.bias")
-        kept = [self.buffers[f"{target}.{name}"] for name in ("running_mean", "running_var")]
-        if layer.training:
-            with torch.no_grad():
-                mean, variance = copies.moments_of(x, value.moments)
-                count = x[0, ..., 0].numel()
-                share = layer.momentum or 0.0
-                for held, new in zip(kept, (mean, variance * count / (count - 1)), strict=True):
-                    held.copy_((1 - share) * held + share * new)
-        else:
-            mean, variance = kept
-        return value.same(copies.normalise(x, mean, variance, weight, bias, layer.eps))
 
     def _layer_apart(self, target: str, layer: nn.Module, args: Any, kwargs: Any) -> Any:
         """Any layer at all: one call per copy, gathered by vmap."""
@@ -373,9 +329,6 @@ class _Stacker(fx.Interpreter):
             if target is torch.flatten and (*args[1:], *kwargs.values()) == (1,):
                 return self._fold(first.folded().flatten(1))
             if target is operator.getitem and _keeps_channels(args[1]):
-                space = args[1][2:]
-                if first.is_inner and all(isinstance(part, slice) for part in space):
-                    return first.same(first.data[(slice(None), slice(None), *space)])
                 return self._fold(first.folded()[args[1]])
             if target is fn.pad and len(args) == 2 and not kwargs:
                 return self._pad(first, args[1])
@@ -387,16 +340,12 @@ class _Stacker(fx.Interpreter):
         if left.own_shape[1:2] != right.own_shape[1:2] or left.own_dim != right.own_dim:
             # One is stretched along channels, which lie among the copies when folded.
             return self._apart(target, (left, right), {})
-        forms = [(value.is_folded, value.is_inner) for value in (left, right)]
-        if forms[0] != forms[1] and left.own_dim > 1:
+        if left.is_folded != right.is_folded and left.own_dim > 1:
             return self._fold(target(left.folded(), right.folded()))
         return left.same(target(left.data, right.data))
 
     def _pad(self, value: Copies, sizes: Sequence[int]) -> Any:
         """Padding of space as it is; padding of channels with the copies apart."""
-        if value.is_inner and len(sizes) <= 6:
-            width, height, channels = (*sizes, 0, 0, 0, 0)[:2], (*sizes, 0, 0)[2:4], sizes[4:]
-            return value.same(fn.pad(value.data, [*(channels or (0, 0)), *width, *height]))
         if len(sizes) <= 2 * (value.folded().dim() - 2):
             return self._fold(fn.pad(value.folded(), list(sizes)))
         x = value.folded()
@@ -411,8 +360,6 @@ class _Stacker(fx.Interpreter):
             if target == "flatten" and (*rest, *kwargs.values()) == (1,):
                 return self._fold(value.folded().flatten(1))
             if target == "mean" and rest and _only_space(rest[0]) and not kwargs:
-                if value.is_inner and len(rest) == 1 and set(_listed(rest[0])) == {2, 3}:
-                    return Copies(value.data.mean((2, 3)), self.count, is_folded=False)
                 return self._fold(value.folded().mean(*rest))
             if target == "view" and not isinstance(rest[0], torch.dtype):
                 # A model's own values lie in one piece; a copy's among others need not.
@@ -482,8 +429,4 @@ def _keeps_channels(index: Any) -> bool:
 
 
 def _only_space(dims: Any) -> bool:
-    return all(dim >= 2 for dim in _listed(dims))
-
-
-def _listed(dims: Any) -> Sequence[int]:
-    return [dims] if isinstance(dims, int) else dims
+    return all(dim >= 2 for dim in ([dims] if isinstance(dims, int) else dims))

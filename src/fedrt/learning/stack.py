@@ -22,6 +22,8 @@ from torch.func import functional_call, vmap
 from torch.nn import functional as fn
 from torch.utils import _pytree as tree
 
+from fedrt.learning import rows
+from fedrt.learning.reorder import pool_before_relu
 from fedrt.learning.grouped import convolve, has_grouped_gradient
 
 # Layers and functions that act on every value, or on space within a channel.
@@ -90,7 +92,7 @@ class StackedModule:
         self.notes: list[str] = []
         self.graph: fx.Graph | None = None
         try:
-            self.graph = _Tracer().trace(module)
+            self.graph = pool_before_relu(_Tracer().trace(module), module)
         except Exception as error:
             why = " ".join(str(error).split())[:100]
             how = "all of it runs under vmap, or copy by copy where that cannot be"
@@ -216,7 +218,7 @@ class _Stacker(fx.Interpreter):
         if isinstance(layer, nn.Flatten):
             return self._fold(value.folded().flatten(1))
         if isinstance(layer, SPATIAL_LAYERS):
-            return self._fold(layer(value.folded()))
+            return self._fold(rows.over_space(layer, value.folded()))
         return value.same(layer(value.data))
 
     def _fold(self, data: Tensor) -> Copies:
@@ -229,6 +231,9 @@ class _Stacker(fx.Interpreter):
 
     def _convolve(self, target: str, layer: nn.Conv2d, value: Copies) -> Copies:
         x = value.folded()
+        if rows.has_rows(layer, x):
+            own, bias = self.parameters[f"{target}.weight"], self.parameters.get(f"{target}.bias")
+            return self._fold(rows.convolve(x, own, bias, layer))
         weight, bias = _as(self._wide(target, "weight"), x), _as(self._wide(target, "bias"), x)
         assert weight is not None
         groups = layer.groups * self.count
@@ -296,7 +301,7 @@ class _Stacker(fx.Interpreter):
             if target in POINTWISE:
                 return first.same(target(first.data, *args[1:], **kwargs))
             if target in _spatial_functions():
-                return self._fold(target(first.folded(), *args[1:], **kwargs))
+                return self._fold(rows.over_space(target, first.folded(), *args[1:], **kwargs))
             if target in BINARY and len(args) == 2 and not kwargs:
                 return self._combine(target, first, args[1])
             if target is torch.flatten and (*args[1:], *kwargs.values()) == (1,):

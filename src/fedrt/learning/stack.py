@@ -85,8 +85,14 @@ class _Tracer(fx.Tracer):
 class StackedModule:
     """A module for many copies: `run` takes each copy's parameters, buffers and inputs."""
 
-    def __init__(self, module: nn.Module, grouped_gradients: bool | None = None) -> None:
+    def __init__(
+        self,
+        module: nn.Module,
+        grouped_gradients: bool | None = None,
+        by_rows: bool | None = None,
+    ) -> None:
         self.module = module
+        self.by_rows = rows.pays(module) if by_rows is None else by_rows
         # On a GPU unless told: a processor gains nothing from it.
         self.grouped_gradients = grouped_gradients
         self.notes: list[str] = []
@@ -123,6 +129,7 @@ class StackedModule:
         count = len(inputs)
         grouped = inputs.is_cuda if self.grouped_gradients is None else self.grouped_gradients
         interpreter = _Stacker(self.module, self.graph, parameters, buffers, count, grouped)
+        interpreter.by_rows = self.by_rows and not grouped
         return interpreter.run(Copies(inputs, count, is_folded=False)).apart()
 
     def _all_names(self, held: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -192,6 +199,7 @@ class _Stacker(fx.Interpreter):
         super().__init__(module, graph=graph)
         self.parameters, self.buffers, self.count = parameters, buffers, count
         self.grouped_gradients = grouped_gradients
+        self.by_rows = False
 
     def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
         """A parameter or buffer used by itself, of all copies."""
@@ -231,7 +239,7 @@ class _Stacker(fx.Interpreter):
 
     def _convolve(self, target: str, layer: nn.Conv2d, value: Copies) -> Copies:
         x = value.folded()
-        if rows.has_rows(layer, x):
+        if self.by_rows and rows.has_rows(layer, x):
             own, bias = self.parameters[f"{target}.weight"], self.parameters.get(f"{target}.bias")
             return self._fold(rows.convolve(x, own, bias, layer))
         weight, bias = _as(self._wide(target, "weight"), x), _as(self._wide(target, "bias"), x)
@@ -246,12 +254,19 @@ class _Stacker(fx.Interpreter):
 
     def _multiply(self, target: str, layer: nn.Linear, value: Copies) -> Copies:
         x = value.apart()
-        weight = self.parameters[f"{target}.weight"].to(x.dtype).transpose(1, 2)
-        shape = x.shape
-        y = torch.bmm(x.reshape(self.count, -1, shape[-1]), weight)
+        weight = self.parameters[f"{target}.weight"].to(x.dtype)
         bias = self.parameters.get(f"{target}.bias")
-        if bias is not None:
-            y = y + bias.to(x.dtype)[:, None]
+        shape = x.shape
+        x = x.reshape(self.count, -1, shape[-1])
+        if x.device.type == "cpu":
+            # The other way round: the batch stays innermost, and the weights' gradient comes out
+            # as the weights lie.
+            y = torch.bmm(weight, x.transpose(1, 2))
+            y = y if bias is None else y + bias.to(x.dtype)[:, :, None]
+            y = y.transpose(1, 2)
+        else:
+            y = torch.bmm(x, weight.transpose(1, 2))
+            y = y if bias is None else y + bias.to(x.dtype)[:, None]
         return Copies(y.reshape(*shape[:-1], -1), self.count, is_folded=False)
 
     def _normalise(

@@ -25,9 +25,11 @@ def pool_before_relu(graph: fx.Graph, module: nn.Module) -> fx.Graph:
             continue
         if len(before.users) > 1 or not _is(before, layers, RECTIFIERS, nn.ReLU):
             continue
-        node.replace_input_with(before, before.args[0])
-        node.replace_all_uses_with(before, delete_user_cb=lambda user, own=before: user is not own)
-        before.replace_input_with(before.args[0], node)
+        source = before.args[0]
+        assert isinstance(source, fx.Node)
+        node.replace_input_with(before, source)
+        node.replace_all_uses_with(before)
+        before.replace_input_with(source, node)
         node.append(before)
     graph.lint()
     return graph

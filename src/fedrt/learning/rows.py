@@ -18,7 +18,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as fn
 
-
 VECTOR = 16
 """Channels that fill a vector of the library's own convolutions."""
 
@@ -55,10 +54,11 @@ def convolve(x: Tensor, weight: Tensor, bias: Tensor | None, layer: nn.Conv2d) -
 
     Weights are (copies, outputs, channels, kernel height, kernel width), biases (copies, outputs).
     """
+    assert not isinstance(layer.padding, str)
     high, wide = layer.padding
     inner = x.permute(1, 2, 3, 0)
     if high or wide:
-        inner = fn.pad(inner, (0, 0, wide, wide, high, high))  # type: ignore[arg-type]
+        inner = fn.pad(inner, (0, 0, wide, wide, high, high))
     inner = inner.contiguous().view(len(weight), -1, *inner.shape[1:])
     bias = weight.new_zeros(weight.shape[:2]) if bias is None else bias
     y: Tensor = _Rows.apply(inner, weight, bias, layer.stride)  # type: ignore[no-untyped-call]
@@ -109,7 +109,7 @@ class _Shape:
         """The place of that in `spread`."""
         start = column * self.channels
         part = spread[:, start : start + self.channels]
-        return part.unflatten(2, (self.columns, self.batch))  # type: ignore[no-untyped-call, no-any-return]
+        return part.unflatten(2, (self.columns, self.batch))  # type: ignore[no-untyped-call]
 
     def spread(self, x: Tensor) -> Tensor:
         """A copy's inputs once for each column of the kernel, and ones: (height, lines, length)."""
@@ -153,8 +153,9 @@ class _Rows(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, stride: Any) -> Tensor:
-        copies, outputs, _, *kernel = weight.shape
-        shape = _Shape(*x.shape[1:], outputs, tuple(kernel), stride)  # type: ignore[arg-type]
+        copies, outputs, channels, *kernel = weight.shape
+        height, width, batch = x.shape[2:]
+        shape = _Shape(channels, height, width, batch, outputs, (kernel[0], kernel[1]), stride)
         flat = shape.flat(weight, bias)
         spread = [shape.spread(own) for own in x]
         y = x.new_empty(copies, outputs, shape.rows, shape.length)

@@ -23,8 +23,8 @@ from torch.nn import functional as fn
 from torch.utils import _pytree as tree
 
 from fedrt.learning import rows
-from fedrt.learning.reorder import pool_before_relu
 from fedrt.learning.grouped import convolve, has_grouped_gradient
+from fedrt.learning.reorder import pool_before_relu
 
 # Layers and functions that act on every value, or on space within a channel.
 POINTWISE_LAYERS = (nn.ReLU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid, nn.LeakyReLU, nn.Identity)

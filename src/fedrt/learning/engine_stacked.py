@@ -65,7 +65,8 @@ class StackedEngine:
     ) -> None:
         self.model, self.samples, self.batches = model, samples, batches
         self.augment, self.chunk, self.compiled = augment, chunk, compiled
-        stacked = StackedModule(model.module)
+        # A compiler makes its own of convolutions; written out as products they would hide.
+        stacked = StackedModule(model.module, by_rows=False if compiled else None)
         self.notes = stacked.notes
         self.rule = StepRule(stacked, samples, learning_rate, momentum, half)
         self.all_steps: Callable[..., tuple[Tensor, Tensor]] = self._take_steps
@@ -99,8 +100,10 @@ class StackedEngine:
                 place = block[first : first + self.chunk]
                 chunk = self._chunk(order, place, draws, first, models.device)
                 joined, losses = self._train_chunk(models, chunk)
-                total.index_add_(0, chunk.edges, chunk.weight[:, None] * joined.double())
-                waiting.append((place, torch.stack([losses, joined.abs().amax(1).double()])))
+                _add_up(total, chunk, joined)
+                least, most = joined.aminmax(dim=1)
+                largest = torch.maximum(-least, most).double()
+                waiting.append((place, torch.stack([losses, largest])))
             if models.is_cuda and order.then is not None and len(block) == len(by_steps):
                 # A GPU is still at work: draw what most likely comes next.
                 self._draw(*order.then, order, block)
@@ -147,7 +150,8 @@ class StackedEngine:
             chosen=torch.as_tensor(chosen[:steps, column], device=device),
             shifts=moves,
             counts=torch.as_tensor(order.local_steps[place], device=device),
-            uneven=int(order.local_steps[place].min()) < steps,
+            # One program for even and uneven chunks: compiling it takes longer than masking costs.
+            uneven=self.compiled or int(order.local_steps[place].min()) < steps,
             seed=int(self.batches.draw_seeds(order.t, order.r, order.devices[place[:1]])[0]),
         )
 
@@ -169,3 +173,13 @@ class StackedEngine:
             moving = None if counts is None else counts > number
             losses += self.rule.take(state, chosen[number], moves, moving)
         return state.joined(), losses
+
+
+def _add_up(total: Tensor, chunk: _Chunk, joined: Tensor) -> None:
+    """Every device's state, times its weight, added to its edge's row; in float64."""
+    if total.device.type != "cpu":
+        total.index_add_(0, chunk.edges, chunk.weight[:, None] * joined.double())
+        return
+    # Row by row: one pass through memory instead of three.
+    for edge, weight, row in zip(chunk.edges.tolist(), chunk.weight.tolist(), joined, strict=True):
+        total[edge].add_(row, alpha=weight)

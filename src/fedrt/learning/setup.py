@@ -49,7 +49,7 @@ def _sequential(model: FlatModel, samples: Samples, batches: Batches, scenario: 
     )
 
 
-DEFAULT_CHUNK = 8
+DEFAULT_CHUNK = 4
 
 
 def make_stacked(

@@ -23,7 +23,9 @@ from torch.func import functional_call, vmap
 from torch.nn import functional as fn
 from torch.utils import _pytree as tree
 
+from fedrt.learning import rows
 from fedrt.learning.grouped import convolve, has_grouped_gradient
+from fedrt.learning.reorder import pool_before_relu
 
 # Layers and functions that act on every value, or on space within a channel.
 POINTWISE_LAYERS = (nn.ReLU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid, nn.LeakyReLU, nn.Identity)
@@ -91,16 +93,18 @@ class StackedModule:
         self,
         module: nn.Module,
         grouped_gradients: bool | None = None,
+        by_rows: bool | None = None,
         training: bool = True,
     ) -> None:
         # Traced as it will run: what asks whether it trains becomes a constant.
         self.module, self.training = module.train(training), training
+        self.by_rows = rows.pays(module) if by_rows is None else by_rows
         # On a GPU unless told: a processor gains nothing from it.
         self.grouped_gradients = grouped_gradients
         self.number, self.notes = next(_numbers), list[str]()
         self.graph: fx.Graph | None = None
         try:
-            self.graph = _Tracer().trace(module)
+            self.graph = pool_before_relu(_Tracer().trace(module), module)
         except Exception as error:
             why = " ".join(str(error).split())[:100]
             how = "all of it runs under vmap, or copy by copy where that cannot be"
@@ -114,7 +118,7 @@ class StackedModule:
         """A text that is the same only for modules that run the same way on the same tensors."""
         if self.graph is None or self.notes:
             return f"{self.notes} {self.number}"
-        lines = [str(self.training), str(self.grouped_gradients)]
+        lines = [str(self.training), str(self.grouped_gradients), str(self.by_rows)]
         held = {name for name, _ in self.module.named_parameters()}
         held |= {name for name, _ in self.module.named_buffers()}
         for node in self.graph.nodes:
@@ -148,6 +152,7 @@ class StackedModule:
         count = len(inputs)
         grouped = inputs.is_cuda if self.grouped_gradients is None else self.grouped_gradients
         interpreter = _Stacker(self.module, self.graph, parameters, buffers, count, grouped)
+        interpreter.by_rows = self.by_rows and not grouped
         return interpreter.run(Copies(inputs, count, is_folded=False)).apart()
 
     def _all_names(self, held: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -217,6 +222,7 @@ class _Stacker(fx.Interpreter):
         super().__init__(module, graph=graph)
         self.parameters, self.buffers, self.count = parameters, buffers, count
         self.grouped_gradients = grouped_gradients
+        self.by_rows = False
 
     def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
         """A parameter or buffer used by itself, of all copies."""
@@ -243,7 +249,7 @@ class _Stacker(fx.Interpreter):
         if isinstance(layer, nn.Flatten):
             return self._fold(value.folded().flatten(1))
         if isinstance(layer, SPATIAL_LAYERS):
-            return self._fold(layer(value.folded()))
+            return self._fold(rows.over_space(layer, value.folded()))
         return value.same(layer(value.data))
 
     def _fold(self, data: Tensor) -> Copies:
@@ -256,6 +262,9 @@ class _Stacker(fx.Interpreter):
 
     def _convolve(self, target: str, layer: nn.Conv2d, value: Copies) -> Copies:
         x = value.folded()
+        if self.by_rows and rows.has_rows(layer, x):
+            own, bias = self.parameters[f"{target}.weight"], self.parameters.get(f"{target}.bias")
+            return self._fold(rows.convolve(x, own, bias, layer))
         weight, bias = _as(self._wide(target, "weight"), x), _as(self._wide(target, "bias"), x)
         assert weight is not None
         groups = layer.groups * self.count
@@ -268,12 +277,19 @@ class _Stacker(fx.Interpreter):
 
     def _multiply(self, target: str, layer: nn.Linear, value: Copies) -> Copies:
         x = value.apart()
-        weight = self.parameters[f"{target}.weight"].to(x.dtype).transpose(1, 2)
-        shape = x.shape
-        y = torch.bmm(x.reshape(self.count, -1, shape[-1]), weight)
+        weight = self.parameters[f"{target}.weight"].to(x.dtype)
         bias = self.parameters.get(f"{target}.bias")
-        if bias is not None:
-            y = y + bias.to(x.dtype)[:, None]
+        shape = x.shape
+        x = x.reshape(self.count, -1, shape[-1])
+        if x.device.type == "cpu":
+            # The other way round: the batch stays innermost, and the weights' gradient comes out
+            # as the weights lie.
+            y = torch.bmm(weight, x.transpose(1, 2))
+            y = y if bias is None else y + bias.to(x.dtype)[:, :, None]
+            y = y.transpose(1, 2)
+        else:
+            y = torch.bmm(x, weight.transpose(1, 2))
+            y = y if bias is None else y + bias.to(x.dtype)[:, None]
         return Copies(y.reshape(*shape[:-1], -1), self.count, is_folded=False)
 
     def _normalise(
@@ -323,7 +339,7 @@ class _Stacker(fx.Interpreter):
             if target in POINTWISE:
                 return first.same(target(first.data, *args[1:], **kwargs))
             if target in _spatial_functions():
-                return self._fold(target(first.folded(), *args[1:], **kwargs))
+                return self._fold(rows.over_space(target, first.folded(), *args[1:], **kwargs))
             if target in BINARY and len(args) == 2 and not kwargs:
                 return self._combine(target, first, args[1])
             if target is torch.flatten and (*args[1:], *kwargs.values()) == (1,):

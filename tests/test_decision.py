@@ -48,6 +48,7 @@ def test_answer_has_the_shape_of_the_contract(policy):
         "gossip_steps",
         "edges",
         "topology",
+        "mixing",
     ]
     assert answer["policy"] == policy
     assert answer["gossip_steps"] == EXAMPLE["gossip_steps"]

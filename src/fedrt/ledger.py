@@ -145,7 +145,7 @@ class Ledger:
         return overspend_j(self.spent_j, self.budget_j)
 
     def allowance_j(self, horizon: Horizon) -> FloatArray:
-        """An equal part of what is left for each edge round left that a device expects to train in."""
+        """An equal part of what is left for each edge round that a device expects to train in."""
         return self.left_j / self.rounds_left(horizon)
 
     def rounds_left(self, horizon: Horizon) -> float:

@@ -88,12 +88,13 @@ def _mixing_problems(plan: Plan) -> list[str]:
         return []
     if topology is None:
         return ["mixing: must be None before the last edge round"]
+    given: object = mixing
     shape = topology.shape
     if (
-        not isinstance(mixing, np.ndarray)
-        or mixing.shape != shape
-        or mixing.dtype != np.float64
-        or not np.isfinite(mixing).all()
+        not isinstance(given, np.ndarray)
+        or given.shape != shape
+        or given.dtype != np.float64
+        or not np.isfinite(given).all()
     ):
         return [f"mixing: must be None or an array of finite float64 of the shape {shape}"]
     lines = []

@@ -57,5 +57,5 @@ def soft_share_last(end_s: FloatArray, width_s: float) -> FloatArray:
 
 
 def guessed_later_s(nominal_s: FloatArray, edge_rounds: int) -> FloatArray:
-    """Samples before there are any: any cluster may next take what any other takes now."""
-    return edge_rounds * np.array([np.roll(nominal_s, shift) for shift in range(len(nominal_s))])
+    """The sample before there are enough: all clusters take the same, what they take on average."""
+    return np.full((1, len(nominal_s)), edge_rounds * nominal_s.mean())

@@ -38,6 +38,9 @@ from fedrt.world.observation import Observation
 
 FloatArray = NDArray[np.float64]
 
+# What an allocation may miss its time or a cap by, relative: rounding.
+WITHIN = 1e-9
+
 
 @dataclass
 class PricedFleet:
@@ -63,11 +66,12 @@ class PricedFleet:
         cycles, cpu_hz = seen.cycles, self.fastest.cpu_hz
         self.least_s = seen.max_by_edge(cycles / cpu_hz + upload_s)
         cap_j = self.cap_j
+        self._k, self._cap_j = k, cap_j
         if self.fastest.relaxed.any():
             # What the relaxed devices spend at the least time is what they may spend at all.
             spent_j = seen.tx_power_w * upload_s + seen.capacitance / 2 * cycles * cpu_hz**2
             relaxed = self.fastest.relaxed[seen.edge_of_device]
-            cap_j = np.where(relaxed, np.maximum(cap_j, spent_j), cap_j)
+            self._cap_j = cap_j = np.where(relaxed, np.maximum(cap_j, spent_j), cap_j)
         self._bandwidth_hz = self.fastest.bandwidth_hz.copy()
         self._cpu_hz = cpu_hz.copy()
         self._nu = self._first_nu(k)
@@ -95,8 +99,21 @@ class PricedFleet:
         nu = total / np.maximum(seen.cluster_size, 1)
         return np.where(nu > 0, np.clip(nu, 1e-290, 1e290), 1.0)
 
-    def _allocation(self) -> Allocation:
-        return Allocation(self._bandwidth_hz.copy(), self._cpu_hz.copy(), self.fastest.relaxed)
+    def _allocation(self, tau_s: FloatArray) -> Allocation:
+        """What was found; the fastest allocation where a search at the ends of float64 failed."""
+        seen, fastest = self.seen, self.fastest
+        bandwidth_hz, cpu_hz = self._bandwidth_hz, self._cpu_hz
+        upload_s, compute_s = self._k / bandwidth_hz, seen.cycles / cpu_hz
+        energy_j = seen.tx_power_w * upload_s + seen.capacitance / 2 * seen.cycles * cpu_hz**2
+        late = ~(upload_s + compute_s <= tau_s[seen.edge_of_device] * (1 + WITHIN))
+        over = ~(energy_j <= self._cap_j + WITHIN * np.abs(self._cap_j))
+        failed = seen.sum_by_edge((late | over).astype(np.float64)) > 0
+        failed = failed[seen.edge_of_device]
+        return Allocation(
+            np.where(failed, fastest.bandwidth_hz, bandwidth_hz),
+            np.where(failed, fastest.cpu_hz, cpu_hz),
+            fastest.relaxed,
+        )
 
     def in_time(self, tau_s: FloatArray) -> tuple[Allocation, FloatArray]:
         """The cheapest allocation with each cluster in its time, and the prices of time.
@@ -108,7 +125,7 @@ class PricedFleet:
         price = np.empty(self.seen.num_edges)
         tau_s = np.asarray(tau_s, dtype=np.float64)
         allocate_in_time(tau_s, self.least_s, self._nu, *self._data, price)
-        return self._allocation(), price
+        return self._allocation(tau_s), price
 
     def at_price(
         self, price: FloatArray, start_s: FloatArray | None = None
@@ -118,7 +135,7 @@ class PricedFleet:
 
         tau_s = self.least_s * 1.02 if start_s is None else start_s.copy()
         allocate_at_price(price, tau_s, self.least_s, self._nu, *self._data)
-        return self._allocation(), tau_s
+        return self._allocation(tau_s), tau_s
 
     def by_deadline(self, offset_s: FloatArray) -> tuple[Allocation, float]:
         """The allocation and the second T at which T + sum of G_c(T - offset_c) is least."""
@@ -126,4 +143,4 @@ class PricedFleet:
 
         offset_s = np.asarray(offset_s, dtype=np.float64)
         end_s = allocate_by_deadline(offset_s, self.least_s, self._nu, *self._data)
-        return self._allocation(), float(end_s)
+        return self._allocation(end_s - offset_s), float(end_s)

@@ -25,7 +25,7 @@ from fedrt.control.topology import best_links, prune_greedily
 from fedrt.cost.backhaul import link_time_s
 from fedrt.cost.round import price
 from fedrt.ledger import Books, Horizon, Pace
-from fedrt.plan import Plan, Status
+from fedrt.plan import ROUNDING, Plan, Status
 from fedrt.world.observation import Observation
 
 FloatArray = NDArray[np.float64]
@@ -74,8 +74,9 @@ class FedRTPlus:
         offset_s = books.elapsed_s + gossip.slowest_s(_hop_s(seen))
         allocation = fleet.fastest
         if self.energy != "allowance":
-            end_s = float(np.max(offset_s + fleet.least_s))
-            allocation, _ = fleet.in_time(end_s - offset_s)
+            # A little less than there is, so that rounding never makes a waiting cluster the last.
+            spare_s = float(np.max(offset_s + fleet.least_s)) - offset_s
+            allocation, _ = fleet.in_time(spare_s * (1 - ROUNDING))
         relaxed |= not _keeps_limits(seen, gossip)
         proven = self.links != "greedy" and seen.num_edges <= MOST_EXACT
         status: Status = "optimal" if proven else "feasible"

@@ -57,7 +57,7 @@ def fastest_weights(topology: BoolMatrix, enough: float = 0.0, gap: float = GAP)
     rows, cols = links_of(topology)
     size = len(topology)
     if size > MOST_EXACT:
-        return _better_simple_weights(topology)
+        return simple_weights(topology)
     weight, zeta, bound = search_weights(rows, cols, size, enough, gap)
     mixing = np.zeros((size, size))
     mixing[rows, cols] = mixing[cols, rows] = weight
@@ -96,7 +96,8 @@ def laplacian_ends(rows: IndexArray, cols: IndexArray, size: int) -> tuple[float
     return float(eigenvalue[1]), float(eigenvalue[-1])
 
 
-def _better_simple_weights(topology: BoolMatrix) -> FastWeights:
+def simple_weights(topology: BoolMatrix) -> FastWeights:
+    """Metropolis or best-constant weights, whichever mix faster; nothing is proven of others."""
     choices = (metropolis_weights(topology), best_constant_weights(topology))
     zetas = [contraction(mixing) for mixing in choices]
     best = int(np.argmin(zetas))

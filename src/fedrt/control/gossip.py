@@ -31,6 +31,7 @@ from fedrt.control.fastest_mixing import (
     fastest_weights,
     laplacian_ends,
     search_weights,
+    simple_weights,
 )
 from fedrt.graph import BoolMatrix, links_of
 
@@ -69,16 +70,20 @@ def choose_gossip(
     limit: float,
     rho: float,
     most_steps: int,
+    *,
+    exact: bool | None = None,
 ) -> Gossip:
     """The links, steps and weights of least round time.
 
     `hop_s` is inf where the base graph has no link. Where even all links break the consensus
     limit all are kept, and where they do not mix to rho in `most_steps` steps, all steps are taken.
+    `exact` chooses between the fastest weights and simple ones whatever the number of servers.
     """
     base = np.isfinite(hop_s)
     if len(base) == 1:
         return Gossip(base, 1, np.ones((1, 1)), 0.0)
-    search = _Search(finish_s, hop_s, distance, limit)
+    exact = len(base) <= MOST_EXACT if exact is None else exact
+    search = _Search(finish_s, hop_s, distance, limit, exact)
     best_s, topology, steps = np.inf, base, most_steps
     for psi in range(1, most_steps + 1):
         found = search.least(psi, rho ** (1.0 / psi) * (1.0 - INSIDE), best_s)
@@ -87,7 +92,7 @@ def choose_gossip(
             steps = psi
         if psi * search.fastest_hop_s + search.earliest_s >= best_s:
             break
-    return _with_weights(topology, steps, rho)
+    return _with_weights(topology, steps, rho, exact)
 
 
 def gossip_on(topology: BoolMatrix, steps: int, *, fastest: bool) -> Gossip:
@@ -98,11 +103,11 @@ def gossip_on(topology: BoolMatrix, steps: int, *, fastest: bool) -> Gossip:
     return Gossip(topology, steps, fast.mixing, fast.zeta)
 
 
-def _with_weights(topology: BoolMatrix, steps: int, rho: float) -> Gossip:
+def _with_weights(topology: BoolMatrix, steps: int, rho: float, exact: bool) -> Gossip:
     """The fastest weights; where they stop just short of rho, a search for rho itself."""
-    fast = fastest_weights(topology)
+    fast = fastest_weights(topology) if exact else simple_weights(topology)
     enough = rho ** (1.0 / steps) * (1.0 - INSIDE)
-    if fast.zeta > enough:
+    if exact and fast.zeta > enough:
         closer = fastest_weights(topology, enough)
         fast = closer if closer.zeta < fast.zeta else fast
     return Gossip(topology, steps, fast.mixing, fast.zeta)
@@ -112,7 +117,12 @@ class _Search:
     """What all psi share: the links' ends, the time both ends are ready, their distances."""
 
     def __init__(
-        self, finish_s: FloatArray, hop_s: FloatArray, distance: FloatArray, limit: float
+        self,
+        finish_s: FloatArray,
+        hop_s: FloatArray,
+        distance: FloatArray,
+        limit: float,
+        exact: bool,
     ) -> None:
         self.base = np.isfinite(hop_s)
         self.size = len(self.base)
@@ -125,7 +135,6 @@ class _Search:
         self.limit = limit
         self.fastest_hop_s = float(self.hop_s.min())
         self.earliest_s = float(finish_s.max())
-        exact = self.size <= MOST_EXACT
         self.mixes: Callable[[IndexArray, float], bool] = self._exactly if exact else self._simply
         self.close = 0.0 if exact else CLOSE
 

@@ -221,9 +221,9 @@ def allocate_at_price(
             continue
         part = (first[c], first[c + 1])
         floor = least_s[c] * (1.0 + 2.0 * LEAST)
-        left, right, here = floor, np.inf, max(tau[c], floor * (1.0 + 1e-6))
+        left, right, here = floor, np.inf, max(tau[c], floor)
         before = (0.0, 0.0)
-        for _ in range(MOST_STEPS):
+        for turn in range(MOST_STEPS):
             price, nu[c] = _cluster(
                 here, nu[c], b[c], part, lam, p, q, w, k, f_min, f_max, cap_j, bandwidth_hz, cpu_hz
             )
@@ -232,9 +232,13 @@ def allocate_at_price(
                 break
             if y > 0.0:
                 left = here
+            elif here == floor:
+                break  # even the least time is worth no more
             else:
                 right = here
             new = _next_time(here, y, before, left, right)
+            if turn == 1 and y < 0.0 and left == floor:
+                new = floor
             if abs(new - here) <= 1e-9 * here:
                 break
             before, here = (here, y), new
@@ -266,7 +270,7 @@ def allocate_by_deadline(
         left = max(left, offset_s[c] + least_s[c])
     span = left - offset_s.min()
     left += 2.0 * LEAST * span
-    here, before = left + 1e-3 * span, (0.0, 0.0)
+    floor, here, before = left, left, (0.0, 0.0)
     for _ in range(MOST_STEPS):
         for c in range(len(b)):
             tau[c] = here - offset_s[c]
@@ -289,7 +293,7 @@ def allocate_by_deadline(
             price,
         )
         y = np.log(max(price.sum(), 1e-300))
-        if abs(y) <= PRICE:
+        if abs(y) <= PRICE or (y < 0.0 and here == floor):
             break
         if y > 0.0:
             left = here

@@ -28,6 +28,5 @@ class HurrySlowest:
         ends_s = books.elapsed_s + price(first, seen).edge_time_s  # per cluster
         hurry = seen.edge_of_device == np.argmax(ends_s)
         allocation = allocate(seen, np.where(hurry, allowance_j, 0.8 * allowance_j))
-        return complete_plan(
-            seen, books, allocation, links=keep_all_links, allocation_is_optimal=False
-        )
+        how = {"links": keep_all_links, "allocation_is_optimal": False}
+        return complete_plan(seen, books, allocation, **how)

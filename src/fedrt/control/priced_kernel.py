@@ -16,8 +16,10 @@ MOST_STEPS = 200
 FREQUENCY = 1e-13
 BANDWIDTH = 1e-11
 PRICE = 1e-3
-# A time this close to the least one, relative, is the least one.
+# A time this close to the least one, relative, is the least one; searches start this far above it,
+# as the price of bandwidth has no finite value at it.
 LEAST = 1e-10
+START = 1e-6
 
 
 @njit(cache=True)
@@ -220,7 +222,7 @@ def allocate_at_price(
             tau[c] = 0.0
             continue
         part = (first[c], first[c + 1])
-        floor = least_s[c] * (1.0 + 2.0 * LEAST)
+        floor = least_s[c] * (1.0 + START)
         left, right, here = floor, np.inf, max(tau[c], floor)
         before = (0.0, 0.0)
         for turn in range(MOST_STEPS):
@@ -269,7 +271,7 @@ def allocate_by_deadline(
     for c in range(len(b)):
         left = max(left, offset_s[c] + least_s[c])
     span = left - offset_s.min()
-    left += 2.0 * LEAST * span
+    left += START * span
     floor, here, before = left, left, (0.0, 0.0)
     for _ in range(MOST_STEPS):
         for c in range(len(b)):

@@ -122,7 +122,7 @@ def test_a_price_of_time_finds_its_time():
     seen, price = fleet(5)
     priced = PricedFleet(seen, price, np.full(seen.num_devices, np.inf))
     for target in (0.01, 0.3, 5.0):
-        _, tau_s = priced.at_price(np.full(4, target))
+        tau_s = priced.at_price(np.full(4, target))
         _, found = priced.in_time(tau_s)
         # Even the least time may be worth less than asked: then it is taken.
         at_once = tau_s <= priced.least_s * (1 + 2e-6)
@@ -164,7 +164,7 @@ def test_empty_clusters_take_no_time():
     changes = {name: getattr(seen, name)[keep] for name in (*columns, "edge_of_device")}
     part = replace(seen, **changes)
     priced = PricedFleet(part, price[keep], np.full(15, np.inf))
-    _, tau_s = priced.at_price(np.full(4, 0.25))
+    tau_s = priced.at_price(np.full(4, 0.25))
     assert tau_s[1] == 0.0
     allocation, end_s = priced.by_deadline(np.zeros(4))
     assert np.isfinite(allocation.bandwidth_hz).all()

@@ -38,16 +38,15 @@ def allocate_with_foresight(
     edges = len(nominal_s)
     width_s = SOFT * max(float(nominal_s.mean()), 1e-300)
     time_s, worth = nominal_s, np.full(edges, 1.0 / edges)
-    allocation = fleet.fastest
     for _ in range(TURNS):
         expected = np.maximum(soft_share_last(elapsed_s + time_s + later_s, width_s), LEAST_WORTH)
         moved = np.sqrt(worth * expected)
         settled = bool(np.abs(np.log(moved / worth)).max() <= SETTLED)
         worth = moved
-        allocation, time_s = fleet.at_price(worth, time_s)
+        time_s = fleet.at_price(worth, time_s)
         if settled:
             break
-    return allocation
+    return fleet.found(time_s)
 
 
 def soft_share_last(end_s: FloatArray, width_s: float) -> FloatArray:

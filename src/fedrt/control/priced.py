@@ -99,8 +99,11 @@ class PricedFleet:
         nu = total / np.maximum(seen.cluster_size, 1)
         return np.where(nu > 0, np.clip(nu, 1e-290, 1e290), 1.0)
 
-    def _allocation(self, tau_s: FloatArray) -> Allocation:
-        """What was found; the fastest allocation where a search at the ends of float64 failed."""
+    def found(self, tau_s: FloatArray) -> Allocation:
+        """What the last search found for these times.
+
+        The fastest allocation where a search at the ends of float64 failed.
+        """
         seen, fastest = self.seen, self.fastest
         bandwidth_hz, cpu_hz = self._bandwidth_hz, self._cpu_hz
         upload_s, compute_s = self._k / bandwidth_hz, seen.cycles / cpu_hz
@@ -125,17 +128,18 @@ class PricedFleet:
         price = np.empty(self.seen.num_edges)
         tau_s = np.asarray(tau_s, dtype=np.float64)
         allocate_in_time(tau_s, self.least_s, self._nu, *self._data, price)
-        return self._allocation(tau_s), price
+        return self.found(tau_s), price
 
-    def at_price(
-        self, price: FloatArray, start_s: FloatArray | None = None
-    ) -> tuple[Allocation, FloatArray]:
-        """The allocation and the seconds at which a second of each cluster is worth `price` > 0."""
+    def at_price(self, price: FloatArray, start_s: FloatArray | None = None) -> FloatArray:
+        """The seconds at which a second of each cluster is worth `price` > 0.
+
+        At least the least time. `found` then gives the allocation.
+        """
         from fedrt.control.priced_kernel import allocate_at_price
 
         tau_s = self.least_s * 1.02 if start_s is None else start_s.copy()
         allocate_at_price(price, tau_s, self.least_s, self._nu, *self._data)
-        return self._allocation(tau_s), tau_s
+        return tau_s
 
     def by_deadline(self, offset_s: FloatArray) -> tuple[Allocation, float]:
         """The allocation and the second T at which T + sum of G_c(T - offset_c) is least."""
@@ -143,4 +147,4 @@ class PricedFleet:
 
         offset_s = np.asarray(offset_s, dtype=np.float64)
         end_s = allocate_by_deadline(offset_s, self.least_s, self._nu, *self._data)
-        return self._allocation(end_s - offset_s), float(end_s)
+        return self.found(end_s - offset_s), float(end_s)

@@ -8,7 +8,7 @@ would wait take the least energy.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -89,7 +89,7 @@ class FedRTPlus:
         memory = self.memory
         memory.prices, now = spending(memory.prices, seen, pace)
         fleet = PricedFleet(seen, now.price_s_per_j, now.cap_j)
-        _, nominal_s = fleet.at_price(np.full(seen.num_edges, 1.0 / seen.num_edges))
+        nominal_s = fleet.at_price(np.full(seen.num_edges, 1.0 / seen.num_edges))
         memory.nominal_s = [*memory.nominal_s[: pace.r], nominal_s]
         gossip, broken = None, False
         if seen.backhaul is None:
@@ -109,7 +109,7 @@ class FedRTPlus:
         need_j = (pace.rounds_left - 1.0) * slowest_compute_energy_j(seen)
         left_j = pace.left_j - energy_j
         broken |= bool((left_j < need_j - 1e-9 * np.abs(pace.left_j)).any())
-        return _plan(seen, allocation, "best-effort" if broken else "feasible", gossip)
+        return replace(plan, status="best-effort") if broken else plan
 
     def _later_s(self, pace: Pace, nominal_s: FloatArray) -> FloatArray:
         """A row per sample: what may come after this edge round."""

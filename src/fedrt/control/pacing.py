@@ -12,9 +12,10 @@ less than computing at f_min and uploading at the even share are expected to tak
 the run, plus twice their deviation.
 
 Budgets out of reach. Holding uploads to what computing at f_min leaves takes the share
-p k / (E - a f_min^2) of a hertz from each device; once that fills more than `FULL` of a cluster's
-bandwidth at its mean channels, there is no room left for their spread, and its devices pace at
-the best-effort energy of f_min and the even share where that is more.
+p k / (E - a f_min^2) of a hertz from each device, with E the equal part it had at first. If that
+fills more than `FULL` of a cluster's bandwidth at its mean channels, there is no room left for their
+spread, and its devices pace at the best-effort energy of f_min and the even share where that is
+more.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ MOST_PRICE = 1e6  # times the least price
 # Deviations kept in reserve, and how many rounds the first guess of the mean counts for.
 SAFETY = 2.0
 GUESS = 4.0
-FULL = 0.7
+FULL = 0.8
 
 
 @dataclass(frozen=True)
@@ -54,12 +55,14 @@ class Prices:
     upload_j2: FloatArray
     """The mean of its square."""
     rounds: FloatArray
+    promised_j: FloatArray
+    """The equal part of its budget when a device first took part."""
 
     @staticmethod
     def unknown(fleet_size: int) -> Prices:
         """Before the first round."""
         nothing = np.zeros(fleet_size)
-        return Prices(nothing, nothing, nothing, nothing)
+        return Prices(nothing, nothing, nothing, nothing, nothing)
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,7 @@ def spending(prices: Prices, seen: Observation, pace: Pace) -> tuple[Prices, Spe
     equal_j = pace.left_j / pace.rounds_left
     reserve_j = later * (floor_j + mean_j) + SAFETY * np.sqrt(later) * deviation_j
     cap_j = np.maximum(pace.left_j - reserve_j, equal_j)
-    short = _out_of_reach(seen, equal_j - floor_j, mean_j)
+    short = _out_of_reach(seen, prices.promised_j[who] - floor_j, mean_j)
     cap_j = np.where(short, np.maximum(cap_j, floor_j + np.maximum(upload_j, mean_j)), cap_j)
     target_j = np.where(short, np.maximum(equal_j, floor_j + mean_j), equal_j)
     return prices, Spending(prices.price_s_per_j[who], cap_j, target_j)
@@ -116,7 +119,10 @@ def _take_in(prices: Prices, seen: Observation, pace: Pace, upload_j: FloatArray
     who = pace.device
     new = prices.rounds[who] == 0
     rounds, mean, square = prices.rounds.copy(), prices.upload_j.copy(), prices.upload_j2.copy()
+    promised = prices.promised_j.copy()
+    equal_j = pace.left_j / pace.rounds_left
     if new.any():
+        promised[who[new]] = equal_j[new]
         fleet_mean, fleet_square = upload_j.mean(), (upload_j**2).mean()
         mean[who[new]], square[who[new]] = fleet_mean, fleet_square
         rounds[who[new]] = GUESS
@@ -125,9 +131,9 @@ def _take_in(prices: Prices, seen: Observation, pace: Pace, upload_j: FloatArray
     square[who] += (upload_j**2 - square[who]) / rounds[who]
     least = least_price_s_per_j(seen)
     price = prices.price_s_per_j.copy()
-    first = _first_price(seen, pace.left_j / pace.rounds_left, float(upload_j.mean()))
+    first = _first_price(seen, equal_j, float(upload_j.mean()))
     price[who] = np.clip(np.where(new, first, price[who]), least, MOST_PRICE * least)
-    return Prices(price, mean, square, rounds)
+    return Prices(price, mean, square, rounds, promised)
 
 
 def _first_price(seen: Observation, equal_j: FloatArray, upload_j: float) -> FloatArray:

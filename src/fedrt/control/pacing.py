@@ -13,9 +13,9 @@ the run, plus twice their deviation.
 
 Budgets out of reach. Holding uploads to what computing at f_min leaves takes the share
 p k / (E - a f_min^2) of a hertz from each device, with E the equal part it had at first. If that
-fills more than `FULL` of a cluster's bandwidth at its mean channels, there is no room left for their
-spread, and its devices pace at the best-effort energy of f_min and the even share where that is
-more.
+fills more than `FULL` of a cluster's bandwidth at its mean channels, there is no room left for
+their spread, and its devices pace at the best-effort energy of f_min and the even share where that
+is more.
 """
 
 from __future__ import annotations

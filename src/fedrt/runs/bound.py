@@ -1,0 +1,218 @@
+"""How quick any plan could have been: the hindsight bound of a world, and the policies beside it.
+
+The bound is over all plans that keep the scenario's local steps, whose links are connected and keep
+the consensus limit of the round's distances and the contraction limit rho in every global round,
+with no more gossip steps than the scenario has and any symmetric mixing weights, and in which no
+device spends more than its energy limit over the whole run. That limit is its budget; a device on
+which `fedrt` spends more than its budget (best-effort) may spend as much as it does there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrt.control.consensus import meets_limit
+from fedrt.control.hindsight import WholeRun
+from fedrt.control.joule_prices import JoulePrices
+from fedrt.control.least_contraction import contraction_bounds
+from fedrt.control.link_choices import MOST_SERVERS, RoundLinks, link_times, refine
+from fedrt.control.mixing import best_constant_weights, contraction, metropolis_weights
+from fedrt.cost.backhaul import link_time_s
+from fedrt.cost.uplink import hertz_seconds
+from fedrt.ledger import overspend_j
+from fedrt.policies import make_policy
+from fedrt.runs.history import round_row
+from fedrt.runs.loop import run_rounds, see_backhaul
+from fedrt.turns import GlobalRound, Learner
+from fedrt.world.world import World
+
+FloatArray = NDArray[np.float64]
+
+REFERENCE = "fedrt"
+"""The policy whose contraction and overspending set the limits where nothing else does."""
+# How often the covers of the links are refined and the prices improved, and steps of each.
+TURNS, PASSES, MULTIPLIED, CLIMBED = 6, 12, 40, 40
+SETTLED = 2e-5
+"""Part of the bound that a turn must bring for another to follow."""
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class PolicyRun:
+    """What a policy took, and what the bound's limits say of it."""
+
+    policy: str
+    time_s: float
+    spent_j: FloatArray
+    contraction: FloatArray
+    """zeta^psi of every global round."""
+    unlinked_rounds: int
+    """Global rounds over the consensus limit."""
+    own_steps: bool
+    """Whether it changes the local steps, which the bound's plans do not."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The hindsight bound of one world."""
+
+    time_s: float
+    rho: float | None
+    rho_asked: float | None
+    """Less than rho where no weights on the base graph reach it."""
+    limit_j: FloatArray
+    raised_devices: int
+    """Devices whose energy limit is what `fedrt` spends."""
+    open_rounds: int
+    """Global rounds whose least choice of links is not proven to be allowed."""
+
+
+def run_policy(
+    world: World,
+    name: str,
+    make_learner: Callable[[World], Learner],
+    progress: Callable[[GlobalRound], None] | None = None,
+) -> PolicyRun:
+    """A whole run of a policy without training."""
+    contractions, unlinked, own_steps = [], 0, False
+    done: GlobalRound | None = None
+    for done in run_rounds(world, make_policy(name), make_learner(world)):
+        row = round_row(done, world.scenario.control.mixing)
+        contractions.append(float(row["zeta"][0]) ** int(row["gossip_steps"][0]))
+        backhaul, topology = done.last.seen.backhaul, done.last.plan.topology
+        assert backhaul is not None
+        assert topology is not None
+        unlinked += not meets_limit(
+            topology, backhaul.consensus_distance, backhaul.consensus_limit
+        )
+        steps = world.scenario.rounds.local_steps
+        own_steps |= any((turn.plan.local_steps != steps).any() for turn in done.edge_rounds)
+        if progress is not None:
+            progress(done)
+    assert done is not None
+    ledger = done.last.after
+    return PolicyRun(
+        name, ledger.time_s, ledger.spent_j, np.array(contractions), unlinked, own_steps
+    )
+
+
+def contraction_limit(world: World, asked: float | str | None, reference: PolicyRun) -> float | None:
+    """The rho of the bound: a number, None for no limit, or for `fedrt` that policy's own median.
+
+    The one place where rho is read.
+    """
+    if asked == REFERENCE:
+        return float(np.median(reference.contraction))
+    assert not isinstance(asked, str)
+    return asked
+
+
+def reachable_limit(world: World, rho: float | None) -> float | None:
+    """Rho, or what the base graph reaches with all gossip steps if that is more."""
+    if rho is None or world.fleet.num_edges == 1:
+        return rho
+    graph = world.base_graph
+    zeta = min(
+        contraction(metropolis_weights(graph)), contraction(best_constant_weights(graph))
+    )
+    if len(graph) <= MOST_SERVERS:
+        zeta = min(zeta, float(contraction_bounds(graph[None])[1][0]))
+    least = zeta**world.scenario.rounds.gossip_steps
+    return rho if least <= rho * (1 + ROUNDING) else least * (1 + ROUNDING)
+
+
+def whole_run(world: World) -> WholeRun:
+    """Every edge round of a world, as arrays."""
+    rounds, fleet = world.scenario.rounds, world.fleet
+    sizes, device, k, bandwidth_hz = [], [], [], []
+    for t in range(rounds.global_rounds):
+        for r in range(rounds.edge_rounds):
+            who = world.taking_part(t, r)
+            seen = world.observe(t, r, who)
+            sizes.append(seen.cluster_size)
+            device.append(who)
+            k.append(hertz_seconds(seen.model_bits, seen.snr))
+            bandwidth_hz.append(seen.edge_bandwidth_hz)
+    return WholeRun(
+        first=np.concatenate(([0], np.cumsum(np.concatenate(sizes)))),
+        device=np.concatenate(device),
+        k=np.concatenate(k),
+        bandwidth_hz=np.concatenate(bandwidth_hz),
+        global_rounds=rounds.global_rounds,
+        edge_rounds=rounds.edge_rounds,
+        num_edges=fleet.num_edges,
+        cycles=world.cycles,
+        joules_per_hz2=fleet.capacitance * world.cycles / 2,
+        tx_power_w=fleet.tx_power_w,
+        cpu_min_hz=fleet.cpu_min_hz,
+        cpu_max_hz=fleet.cpu_max_hz,
+    )
+
+
+def round_links(world: World, distances: Sequence[FloatArray], rho: float | None) -> list[RoundLinks]:
+    """The links of every global round, each with a first cover of its choices."""
+    steps = world.scenario.rounds.gossip_steps
+    rounds = []
+    for t, distance in enumerate(distances):
+        seen = see_backhaul(world, t, distance)
+        step_s = link_time_s(world.model_bits, 1, seen.bps)
+        rounds.append(
+            RoundLinks(step_s, seen.consensus_distance, seen.consensus_limit, rho, steps)
+        )
+    return rounds
+
+
+def hindsight_bound(
+    world: World,
+    distances: Sequence[FloatArray],
+    limit_j: FloatArray,
+    rho: float | None,
+) -> tuple[float, int]:
+    """Seconds that no plan within the limits undercuts, and the rounds whose cover stayed open."""
+    links = round_links(world, distances, rho)
+    search = JoulePrices.start(whole_run(world), limit_j)
+    search.multiply(link_times(links), MULTIPLIED)
+    open_rounds = len(links)
+    for _ in range(TURNS):
+        before = search.best_s
+        open_rounds = refine(links, search.prices.share, PASSES)
+        search.multiply(link_times(links), MULTIPLIED)
+        if search.best_s - before <= SETTLED * search.best_s:
+            break
+    search.climb(link_times(links), CLIMBED)
+    refine(links, search.prices.share, PASSES)
+    search.value(link_times(links))
+    open_rounds = refine(links, search.prices.share, 0)
+    return search.best_s, open_rounds
+
+
+def bound_world(
+    world: World,
+    distances: Sequence[FloatArray],
+    reference: PolicyRun,
+    asked: float | str | None = REFERENCE,
+) -> Bound:
+    """The hindsight bound of a world with the limits of the module."""
+    budget_j = world.fleet.energy_budget_j
+    over = overspend_j(reference.spent_j, budget_j) > 0
+    limit_j = np.where(over, reference.spent_j, budget_j)
+    wanted = contraction_limit(world, asked, reference)
+    rho = reachable_limit(world, wanted)
+    time_s, open_rounds = hindsight_bound(world, distances, limit_j, rho)
+    return Bound(time_s, rho, wanted, limit_j, int(over.sum()), open_rounds)
+
+
+def beyond_limits(bound: Bound, run: PolicyRun) -> dict[str, Any]:
+    """Which of the bound's limits a policy's run breaks; all zero where it keeps them."""
+    limit = np.inf if bound.rho is None else bound.rho * (1 + ROUNDING)
+    return {
+        "devices_over_limit": int((overspend_j(run.spent_j, bound.limit_j) > 0).sum()),
+        "rounds_over_rho": int((run.contraction > limit).sum()),
+        "rounds_over_consensus_limit": run.unlinked_rounds,
+        "own_local_steps": run.own_steps,
+    }

@@ -15,13 +15,13 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 MOST_STEPS = 60
-CLOSE = 1e-11
+CLOSE = 1e-10
 # A round's prices are good enough when primal and dual differ by this part of its time.
-GAP = 1e-9
+GAP = 1e-7
 # No server's seconds are priced below this: a price of zero would leave its uploads undefined.
 LEAST_SHARE = 1e-9
 # The most that the logarithm of a server's share may move in one step.
-STRIDE = 4.0
+STRIDE = 3.0
 
 
 @njit(cache=True)
@@ -152,32 +152,105 @@ def price_edge_round(
 
 
 @njit(cache=True)
-def move_shares(
-    share: FloatArray, ends_s: FloatArray, fall: FloatArray, stride: float, moved: FloatArray
-) -> None:  # pragma: no cover - compiled
-    """Newton's step in the logarithms of the shares, within `stride`, back to a sum of one.
+def price_cluster(
+    t: int,
+    c: int,
+    share: float,
+    edge_rounds: int,
+    servers: int,
+    first: IntArray,
+    k: FloatArray,
+    bandwidth_hz: FloatArray,
+    columns: FloatArray,
+    nu: FloatArray,
+    state: FloatArray,
+) -> tuple[float, float, float]:  # pragma: no cover - compiled
+    """Seconds of cluster c in round t when a second costs `share`, d / d log share, and its value."""
+    time_s, fall, value = 0.0, 0.0, 0.0
+    begin = first[t * edge_rounds * servers]
+    for r in range(edge_rounds):
+        part = (t * edge_rounds + r) * servers + c
+        lo, hi = first[part], first[part + 1]
+        if lo == hi:
+            continue
+        own, mine = columns[:, lo:hi], nu[lo - begin : hi - begin]
+        seconds, slope = price_edge_round(
+            share,
+            bandwidth_hz[part],
+            k[lo:hi],
+            own[0],
+            own[1],
+            own[2],
+            own[3],
+            own[4],
+            own[5],
+            mine,
+            state[part],
+        )
+        time_s += seconds
+        fall += slope * share
+        whole = 0.0
+        for n in range(hi - lo):
+            whole += np.sqrt((own[2, n] + mine[n]) * k[lo + n])
+            value += compute_price(mine[n], own[:, n])
+        value += whole * whole / bandwidth_hz[part]
+    return time_s, fall, value
 
-    Server c would end at ends_s + fall x its step; all are to end at one time, which the sum of
-    one decides (bisection; the sum falls with it).
+
+@njit(cache=True)
+def share_to_end_at(
+    end_s: float,
+    backhaul_s: float,
+    room: float,
+    t: int,
+    c: int,
+    share: float,
+    edge_rounds: int,
+    servers: int,
+    first: IntArray,
+    k: FloatArray,
+    bandwidth_hz: FloatArray,
+    columns: FloatArray,
+    nu: FloatArray,
+    state: FloatArray,
+) -> float:  # pragma: no cover - compiled
+    """The share with which server c ends at `end_s`.
+
+    Its end falls with the logarithm of its share: Newton's steps in that, within a bracket. Good
+    enough when share x what it misses the end by is within `room`.
     """
-    early, late = ends_s.min(), ends_s.max()
-    for _ in range(80):
-        middle = 0.5 * (early + late)
-        total = 0.0
-        for c in range(len(share)):
-            step = stride if ends_s[c] > middle else -stride
-            if fall[c] < 0.0:
-                step = min(max((middle - ends_s[c]) / fall[c], -stride), stride)
-            moved[c] = share[c] * np.exp(step)
-            total += moved[c]
-        if total > 1.0:
-            early = middle
+    low, high, x = np.log(LEAST_SHARE), 0.0, np.log(share)
+    for _ in range(MOST_STEPS):
+        share = np.exp(x)
+        time_s, fall, _ = price_cluster(
+            t, c, share, edge_rounds, servers, first, k, bandwidth_hz, columns, nu, state
+        )
+        late_s = time_s + backhaul_s - end_s
+        if share * abs(late_s) <= room:
+            break
+        if late_s > 0.0:
+            if x >= high:
+                break
+            low = x
+            x = x - late_s / fall if fall < 0.0 else x + STRIDE
+            x = min(x, low + STRIDE)
         else:
-            late = middle
-    moved /= moved.sum()
-    for c in range(len(share)):
-        moved[c] = max(moved[c], LEAST_SHARE)
-    moved /= moved.sum()
+            if x <= low:
+                break
+            high = x
+            x = x - late_s / fall if fall < 0.0 else x - STRIDE
+            x = max(x, high - STRIDE)
+        if x <= low or x >= high:
+            # The ends themselves may be the answer; try them before halving.
+            if x >= 0.0 and high == 0.0:
+                x = 0.0
+            elif x <= np.log(LEAST_SHARE) and low == np.log(LEAST_SHARE):
+                x = low
+            else:
+                x = 0.5 * (low + high)
+        if high - low <= 1e-14:
+            break
+    return share
 
 
 @njit(cache=True)
@@ -195,58 +268,85 @@ def price_seconds(
 ) -> float:  # pragma: no cover - compiled
     """The greatest value of round t over its time prices, for given backhaul times.
 
-    Fills `share` (one per server) and `nu` (one per device and edge round). Each server's time
-    falls as its share grows; at the optimum all servers with a share end together.
+    Fills `share` (one per server) and `nu` (one per device and edge round). At the optimum all
+    servers with a share end together, at the time for which their shares add up to one. No round
+    ends before a server that has the whole price to itself; where one ends just then, that server
+    takes what the others leave. Else the time is bracketed, the shares at both ends of the bracket
+    are mixed so that they add up to one, and the false position of log(sum of shares) comes next.
     """
     servers = len(share)
-    ends_s, fall = np.empty(servers), np.empty(servers)
-    best, value = -np.inf, 0.0
-    trial, kept = share.copy(), share.copy()
-    kept_nu = nu.copy()
-    stride = STRIDE
-    for _ in range(MOST_STEPS):
-        value = 0.0
+    trial, kept, kept_nu = share.copy(), share.copy(), nu.copy()
+    at_early, at_late = np.ones(servers), np.zeros(servers)
+    best, first_s, last = -np.inf, 0.0, 0
+    early_s, late_s, end_s, log_early, log_late = 0.0, np.inf, 0.0, 0.0, 0.0
+    for turn in range(MOST_STEPS):
+        value, top_s, mean_s = 0.0, 0.0, 0.0
         for c in range(servers):
-            ends_s[c], fall[c] = backhaul_s[c], 0.0
-            value += trial[c] * backhaul_s[c]
-            for r in range(edge_rounds):
-                part = (t * edge_rounds + r) * servers + c
-                lo, hi = first[part], first[part + 1]
-                if lo == hi:
-                    continue
-                own = columns[:, lo:hi]
-                at = lo - first[t * edge_rounds * servers]
-                mine = nu[at : at + hi - lo]
-                seconds, slope = price_edge_round(
-                    trial[c],
-                    bandwidth_hz[part],
-                    k[lo:hi],
-                    own[0],
-                    own[1],
-                    own[2],
-                    own[3],
-                    own[4],
-                    own[5],
-                    mine,
-                    state[part],
-                )
-                ends_s[c] += seconds
-                fall[c] += slope * trial[c]
-                whole = 0.0
-                for n in range(hi - lo):
-                    x = own[2, n] + mine[n]
-                    whole += np.sqrt(x * k[lo + n])
-                    value += compute_price(mine[n], own[:, n])
-                value += whole * whole / bandwidth_hz[part]
-        gap = ends_s.max() - (trial * ends_s).sum()
+            time_s, _, own = price_cluster(
+                t, c, trial[c], edge_rounds, servers, first, k, bandwidth_hz, columns, nu, state
+            )
+            value += own + trial[c] * backhaul_s[c]
+            top_s = max(top_s, time_s + backhaul_s[c])
+            mean_s += trial[c] * (time_s + backhaul_s[c])
         if value > best:
             best = value
             kept[:], kept_nu[:] = trial, nu
-        elif value < best - GAP * abs(best):
-            stride *= 0.25
-        if gap <= GAP * ends_s.max() or stride < 1e-6:
+        if top_s - mean_s <= GAP * top_s or late_s - early_s <= 0.1 * GAP * early_s:
             break
-        move_shares(trial, ends_s, fall, stride, trial)
+        if turn == 0:
+            first_s = mean_s
+            for c in range(servers):
+                time_s, _, _ = price_cluster(
+                    t, c, 1.0, edge_rounds, servers, first, k, bandwidth_hz, columns, nu, state
+                )
+                if time_s + backhaul_s[c] > early_s:
+                    early_s, last = time_s + backhaul_s[c], c
+            end_s = early_s
+        elif turn == 1:
+            end_s = first_s if first_s > early_s * (1.0 + GAP) else early_s * 1.001
+        elif late_s == np.inf:
+            end_s = early_s + 4.0 * max(early_s - first_s, 1e-3 * early_s)
+        else:
+            end_s = early_s + (late_s - early_s) * log_early / (log_early - log_late)
+            if turn % 3 == 0 or not early_s < end_s < late_s:
+                end_s = 0.5 * (early_s + late_s)
+        total = 0.0
+        for c in range(servers):
+            trial[c] = share_to_end_at(
+                end_s,
+                backhaul_s[c],
+                0.1 * GAP * end_s / servers,
+                t,
+                c,
+                trial[c],
+                edge_rounds,
+                servers,
+                first,
+                k,
+                bandwidth_hz,
+                columns,
+                nu,
+                state,
+            )
+            total += trial[c]
+        if turn == 0:
+            others = total - trial[last]
+            at_early[:], log_early = trial, np.log(1.0 + others)
+            at_early[last] = 1.0
+            trial[last] = max(1.0 - others, LEAST_SHARE)
+            trial /= trial.sum()
+            continue
+        if total > 1.0:
+            early_s, log_early = end_s, np.log(total)
+            at_early[:] = trial
+        else:
+            late_s, log_late = end_s, np.log(total)
+            at_late[:] = trial
+        if late_s < np.inf:
+            sum_early, sum_late = at_early.sum(), at_late.sum()
+            part = (1.0 - sum_late) / (sum_early - sum_late) if sum_early > sum_late else 0.0
+            trial[:] = part * at_early + (1.0 - part) * at_late
+        trial /= trial.sum()
     share[:], nu[:] = kept, kept_nu
     return best
 

@@ -142,9 +142,7 @@ def frequencies_hz(run: WholeRun, prices: Prices) -> FloatArray:
     """The frequency that each device chooses in each edge round at the prices."""
     n = run.device
     with np.errstate(divide="ignore", invalid="ignore"):
-        cubed = (
-            prices.second * run.cycles[n] / (2 * prices.joule_s[n] * run.joules_per_hz2[n])
-        )
+        cubed = prices.second * run.cycles[n] / (2 * prices.joule_s[n] * run.joules_per_hz2[n])
     cubed = np.where(prices.joule_s[n] > 0, cubed, np.inf)
     return np.clip(np.cbrt(cubed), run.cpu_min_hz[n], run.cpu_max_hz[n])
 
@@ -170,7 +168,7 @@ def certified_s(
         upload_s = (whole / run.bandwidth_hz)[part] * np.sqrt(run.k / sending)
         upload_j = np.where(run.tx_power_w[n] > 0, run.tx_power_w[n] * upload_s, 0.0)
     energy_j = np.bincount(n, compute_j + upload_j, minlength=run.num_devices)
-    return value_s, energy_j
+    return value_s, energy_j.astype(np.float64, copy=False)
 
 
 def price_seconds(run: WholeRun, links: LinkTimes, prices: Prices) -> FloatArray:

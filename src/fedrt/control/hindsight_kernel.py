@@ -1,4 +1,4 @@
-"""The compiled search behind `hindsight`: the best time prices of every round at given joule prices.
+"""The compiled search behind `hindsight`: the best time prices at given joule prices.
 
 Kept apart because importing it loads numba. The mathematics, and the plain formula that any answer
 of this search is checked against, are in `hindsight`. Nothing here has to converge for the bound to
@@ -165,7 +165,7 @@ def price_cluster(
     nu: FloatArray,
     state: FloatArray,
 ) -> tuple[float, float, float]:  # pragma: no cover - compiled
-    """Seconds of cluster c in round t when a second costs `share`, d / d log share, and its value."""
+    """Seconds of cluster c in round t when one costs `share`, d / d log share, and its value."""
     time_s, fall, value = 0.0, 0.0, 0.0
     begin = first[t * edge_rounds * servers]
     for r in range(edge_rounds):
@@ -217,7 +217,8 @@ def share_to_end_at(
     """The share with which server c ends at `end_s`.
 
     Its end falls with the logarithm of its share: Newton's steps in that, within a bracket. Good
-    enough when share x what it misses the end by is within `room`.
+    enough when it is late by no more than `room` seconds, or early by no more than that over its
+    share: a lower share could not gain more.
     """
     low, high, x = np.log(LEAST_SHARE), 0.0, np.log(share)
     for _ in range(MOST_STEPS):
@@ -226,7 +227,7 @@ def share_to_end_at(
             t, c, share, edge_rounds, servers, first, k, bandwidth_hz, columns, nu, state
         )
         late_s = time_s + backhaul_s - end_s
-        if share * abs(late_s) <= room:
+        if -late_s * share <= room and late_s <= room:
             break
         if late_s > 0.0:
             if x >= high:
@@ -315,7 +316,7 @@ def price_seconds(
             trial[c] = share_to_end_at(
                 end_s,
                 backhaul_s[c],
-                0.1 * GAP * end_s / servers,
+                0.1 * GAP * end_s,
                 t,
                 c,
                 trial[c],

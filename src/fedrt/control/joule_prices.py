@@ -2,9 +2,8 @@
 
 The bound is concave in the prices lambda, and its slope in lambda_n is what device n spends at the
 prices less what it may spend. Good prices differ by many orders of magnitude between devices, a
-cluster that is never the slowest having almost none. So first they are multiplied by powers of
-spent / limit until the bound rises no more, then a quasi-Newton ascent in units of
-what was found takes them the rest of the way.
+cluster that is never the slowest having almost none. So they are multiplied by powers of
+spent / limit until the bound rises no more; steps along the slope took several times as many.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.control.ascent import ascend
 from fedrt.control.hindsight import LinkTimes, Prices, WholeRun, certified_s, price_seconds
 
 FloatArray = NDArray[np.float64]
@@ -22,7 +20,7 @@ FloatArray = NDArray[np.float64]
 # Powers of spent / limit, and the most that a price may change in one step.
 FIRST_POWER, MOST_POWER = 6.0, 40.0
 MOST_CHANGE = 10.0
-ENDS = 1e-5
+ENDS = 3e-6
 """Part of the bound that the last steps must have brought for the search to go on."""
 
 
@@ -79,18 +77,3 @@ class JoulePrices:
             factor = np.clip(spent**power, 1 / MOST_CHANGE, MOST_CHANGE)
             self.prices.joule_s = self.prices.joule_s * factor
         self.prices.joule_s = kept
-
-    def climb(self, links: LinkTimes, most_steps: int) -> None:
-        """Take the prices the rest of the way, each in units of what it is now."""
-        unit = self.prices.joule_s.copy()
-        limited = np.flatnonzero(unit > 0)
-
-        def bound(x: FloatArray) -> tuple[float, FloatArray]:
-            self.prices.joule_s = np.zeros_like(unit)
-            self.prices.joule_s[limited] = x * unit[limited]
-            value, over_j = self.value(links)
-            return value, over_j[limited] * unit[limited]
-
-        best = ascend(bound, np.ones(len(limited)), most_steps)
-        self.prices.joule_s = np.zeros_like(unit)
-        self.prices.joule_s[limited] = best * unit[limited]

@@ -75,7 +75,9 @@ def contraction_bounds(
 def _eigen(ends: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Eigenvalues and eigenvectors of M - J for each row of weights."""
     size = ends.shape[1]
-    matrix = np.eye(size) - 1.0 / size - np.einsum("kl,li,lj->kij", weight, ends, ends, optimize=True)
+    matrix = (
+        np.eye(size) - 1.0 / size - np.einsum("kl,li,lj->kij", weight, ends, ends, optimize=True)
+    )
     value, vector = np.linalg.eigh(matrix)
     return value, vector
 

@@ -1,9 +1,9 @@
 """The backhaul times that a round may choose from, as a cover refined where it matters.
 
 A choice of links and gossip steps psi counts here only by each server's backhaul time beta_c, psi
-times the slowest link that it keeps. A cover is a set of vectors beta such that every allowed choice
-takes at least as long as one of them on every server: the least over a cover is never above the
-least over all choices, and equal to it if the vector that is least belongs to an allowed choice.
+times the slowest link that it keeps. A cover is a set of vectors beta such that every allowed
+choice takes at least as long as one of them on every server: the least over a cover is never above
+the least over all choices, and equal to it if the vector that is least belongs to an allowed one.
 
 A node of the cover stands for the choices with one psi in which server c keeps nothing slower than
 its link number cap_c and something no faster than its link number low_c (links numbered by speed at
@@ -144,11 +144,11 @@ class RoundLinks:
         times = np.array([node.backhaul_s for node in self.nodes])
         no_less = (times[:, None] >= times[None, :]).all(axis=2)
         earlier = np.tri(len(times), k=-1, dtype=bool)
-        beaten = no_less & (~no_less.T | earlier)
-        self.nodes = [node for node, out in zip(self.nodes, beaten.any(axis=1), strict=True) if not out]
+        beaten = (no_less & (~no_less.T | earlier)).any(axis=1).tolist()
+        self.nodes = [node for node, out in zip(self.nodes, beaten, strict=True) if not out]
 
     def tests(self, node: Node) -> BoolArray:
-        """Graphs whose being allowed decides what becomes of a node: all at low, then each server."""
+        """Graphs that decide what becomes of a node: all servers at low, then one at a time."""
         caps = np.repeat(node.cap[None, :], self.size + 1, axis=0)
         caps[0] = node.low
         each = np.arange(self.size)
@@ -178,9 +178,7 @@ class RoundLinks:
         again = node.passed.copy()
         again[c] = False
         self._add(self._tightened(Node(node.psi, capped, node.low.copy(), node.backhaul_s)))
-        self._add(
-            self._tightened(Node(node.psi, node.cap, raised, node.backhaul_s, False, again))
-        )
+        self._add(self._tightened(Node(node.psi, node.cap, raised, node.backhaul_s, False, again)))
 
     def _raised(self, node: Node, c: int) -> float:
         """The backhaul time of server c with its next link."""
@@ -216,8 +214,10 @@ def refine(rounds: Sequence[RoundLinks], share: FloatArray, most_passes: int) ->
         _test_contraction(work, graphs, good)
         for (t, each, node), answer in zip(work, good, strict=True):
             each.refine(node, answer, share[t])
-    return sum(not each.nodes[int(np.argmin([n.backhaul_s @ share[t] for n in each.nodes]))].exact
-               for t, each in enumerate(rounds))
+    return sum(
+        not each.nodes[int(np.argmin([n.backhaul_s @ share[t] for n in each.nodes]))].exact
+        for t, each in enumerate(rounds)
+    )
 
 
 def _test_contraction(

@@ -26,9 +26,12 @@ from fedrt.cost.backhaul import link_time_s
 from fedrt.cost.uplink import hertz_seconds
 from fedrt.ledger import overspend_j
 from fedrt.policies import make_policy
+from fedrt.runs.estimate import over_seeds
 from fedrt.runs.history import round_row
 from fedrt.runs.loop import run_rounds, see_backhaul
-from fedrt.turns import GlobalRound, Learner
+from fedrt.runs.recorded import Recorded
+from fedrt.scenario import Scenario
+from fedrt.turns import GlobalRound
 from fedrt.world.world import World
 
 FloatArray = NDArray[np.float64]
@@ -36,8 +39,8 @@ FloatArray = NDArray[np.float64]
 REFERENCE = "fedrt"
 """The policy whose contraction and overspending set the limits where nothing else does."""
 # How often the covers of the links are refined and the prices improved, and steps of each.
-TURNS, PASSES, MULTIPLIED, CLIMBED = 6, 12, 40, 40
-SETTLED = 2e-5
+TURNS, PASSES, MULTIPLIED = 6, 12, 60
+SETTLED = 1e-5
 """Part of the bound that a turn must bring for another to follow."""
 ROUNDING = 1e-9
 
@@ -75,21 +78,19 @@ class Bound:
 def run_policy(
     world: World,
     name: str,
-    make_learner: Callable[[World], Learner],
+    distances: Sequence[FloatArray],
     progress: Callable[[GlobalRound], None] | None = None,
 ) -> PolicyRun:
-    """A whole run of a policy without training."""
+    """A whole run of a policy without training, at the given distances."""
     contractions, unlinked, own_steps = [], 0, False
     done: GlobalRound | None = None
-    for done in run_rounds(world, make_policy(name), make_learner(world)):
+    for done in run_rounds(world, make_policy(name), Recorded(distances)):
         row = round_row(done, world.scenario.control.mixing)
         contractions.append(float(row["zeta"][0]) ** int(row["gossip_steps"][0]))
         backhaul, topology = done.last.seen.backhaul, done.last.plan.topology
         assert backhaul is not None
         assert topology is not None
-        unlinked += not meets_limit(
-            topology, backhaul.consensus_distance, backhaul.consensus_limit
-        )
+        unlinked += not meets_limit(topology, backhaul.consensus_distance, backhaul.consensus_limit)
         steps = world.scenario.rounds.local_steps
         own_steps |= any((turn.plan.local_steps != steps).any() for turn in done.edge_rounds)
         if progress is not None:
@@ -101,14 +102,19 @@ def run_policy(
     )
 
 
-def contraction_limit(world: World, asked: float | str | None, reference: PolicyRun) -> float | None:
+def scenario_limit(scenario: Scenario) -> float | str | None:
+    """What a scenario says about rho: a number, or `fedrt` for that policy's own median."""
+    given: float | str | None = getattr(scenario.control, "contraction_limit", None)
+    return REFERENCE if given is None else given
+
+
+def contraction_limit(asked: float | str | None, reference: PolicyRun) -> float | None:
     """The rho of the bound: a number, None for no limit, or for `fedrt` that policy's own median.
 
-    The one place where rho is read.
+    Here and in `scenario_limit` alone rho is read.
     """
-    if asked == REFERENCE:
+    if isinstance(asked, str):
         return float(np.median(reference.contraction))
-    assert not isinstance(asked, str)
     return asked
 
 
@@ -117,9 +123,7 @@ def reachable_limit(world: World, rho: float | None) -> float | None:
     if rho is None or world.fleet.num_edges == 1:
         return rho
     graph = world.base_graph
-    zeta = min(
-        contraction(metropolis_weights(graph)), contraction(best_constant_weights(graph))
-    )
+    zeta = min(contraction(metropolis_weights(graph)), contraction(best_constant_weights(graph)))
     if len(graph) <= MOST_SERVERS:
         zeta = min(zeta, float(contraction_bounds(graph[None])[1][0]))
     least = zeta**world.scenario.rounds.gossip_steps
@@ -154,16 +158,16 @@ def whole_run(world: World) -> WholeRun:
     )
 
 
-def round_links(world: World, distances: Sequence[FloatArray], rho: float | None) -> list[RoundLinks]:
+def round_links(
+    world: World, distances: Sequence[FloatArray], rho: float | None
+) -> list[RoundLinks]:
     """The links of every global round, each with a first cover of its choices."""
     steps = world.scenario.rounds.gossip_steps
     rounds = []
     for t, distance in enumerate(distances):
         seen = see_backhaul(world, t, distance)
         step_s = link_time_s(world.model_bits, 1, seen.bps)
-        rounds.append(
-            RoundLinks(step_s, seen.consensus_distance, seen.consensus_limit, rho, steps)
-        )
+        rounds.append(RoundLinks(step_s, seen.consensus_distance, seen.consensus_limit, rho, steps))
     return rounds
 
 
@@ -177,18 +181,13 @@ def hindsight_bound(
     links = round_links(world, distances, rho)
     search = JoulePrices.start(whole_run(world), limit_j)
     search.multiply(link_times(links), MULTIPLIED)
-    open_rounds = len(links)
     for _ in range(TURNS):
         before = search.best_s
-        open_rounds = refine(links, search.prices.share, PASSES)
+        refine(links, search.prices.share, PASSES)
         search.multiply(link_times(links), MULTIPLIED)
         if search.best_s - before <= SETTLED * search.best_s:
             break
-    search.climb(link_times(links), CLIMBED)
-    refine(links, search.prices.share, PASSES)
-    search.value(link_times(links))
-    open_rounds = refine(links, search.prices.share, 0)
-    return search.best_s, open_rounds
+    return search.best_s, refine(links, search.prices.share, 0)
 
 
 def bound_world(
@@ -201,18 +200,75 @@ def bound_world(
     budget_j = world.fleet.energy_budget_j
     over = overspend_j(reference.spent_j, budget_j) > 0
     limit_j = np.where(over, reference.spent_j, budget_j)
-    wanted = contraction_limit(world, asked, reference)
+    wanted = contraction_limit(asked, reference)
     rho = reachable_limit(world, wanted)
     time_s, open_rounds = hindsight_bound(world, distances, limit_j, rho)
     return Bound(time_s, rho, wanted, limit_j, int(over.sum()), open_rounds)
 
 
-def beyond_limits(bound: Bound, run: PolicyRun) -> dict[str, Any]:
-    """Which of the bound's limits a policy's run breaks; all zero where it keeps them."""
+def beyond_limits(bound: Bound, run: PolicyRun) -> dict[str, int]:
+    """How far a policy's run is outside the bound's limits; all 0 where the bound is about it."""
     limit = np.inf if bound.rho is None else bound.rho * (1 + ROUNDING)
     return {
         "devices_over_limit": int((overspend_j(run.spent_j, bound.limit_j) > 0).sum()),
         "rounds_over_rho": int((run.contraction > limit).sum()),
         "rounds_over_consensus_limit": run.unlinked_rounds,
-        "own_local_steps": run.own_steps,
+        "own_local_steps": int(run.own_steps),
+    }
+
+
+@dataclass(frozen=True)
+class BoundResult:
+    """One seed: the bound and every policy."""
+
+    seed: int
+    bound: Bound
+    runs: list[PolicyRun]
+
+    def above(self, run: PolicyRun) -> float:
+        """How much more time than the bound a policy took, as a fraction."""
+        return run.time_s / self.bound.time_s - 1
+
+
+def compare_to_bound(
+    world: World,
+    distances: Sequence[FloatArray],
+    policies: Sequence[str],
+    rho: float | str | None = REFERENCE,
+    progress: Callable[[GlobalRound], None] | None = None,
+) -> BoundResult:
+    """The bound of a world beside the times of policies in it."""
+    names = policies if REFERENCE in policies else [*policies, REFERENCE]
+    runs = {name: run_policy(world, name, distances, progress) for name in names}
+    bound = bound_world(world, distances, runs[REFERENCE], rho)
+    return BoundResult(world.seed, bound, [runs[name] for name in policies])
+
+
+def bound_data(scenario: str, results: Sequence[BoundResult]) -> dict[str, Any]:
+    """The shape in which the command prints JSON: every value over seeds."""
+    first = results[0].runs
+    return {
+        "scenario": scenario,
+        "seeds": [each.seed for each in results],
+        "bound": {
+            "time_s": over_seeds([each.bound.time_s for each in results]),
+            "rho": [each.bound.rho for each in results],
+            "rho_asked": [each.bound.rho_asked for each in results],
+            "raised_devices": [each.bound.raised_devices for each in results],
+            "open_rounds": [each.bound.open_rounds for each in results],
+        },
+        "policies": {
+            run.policy: {
+                "total_time_s": over_seeds([each.runs[i].time_s for each in results]),
+                "above_bound": over_seeds([each.above(each.runs[i]) for each in results]),
+                "energy_j_mean": over_seeds(
+                    [float(each.runs[i].spent_j.mean()) for each in results]
+                ),
+                **{
+                    name: [beyond_limits(each.bound, each.runs[i])[name] for each in results]
+                    for name in beyond_limits(results[0].bound, run)
+                },
+            }
+            for i, run in enumerate(first)
+        },
     }

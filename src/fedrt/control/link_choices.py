@@ -76,7 +76,6 @@ class RoundLinks:
         steps = range(1, 1 + (most_steps if rho is not None else min(1, most_steps)))
         for psi in steps:
             self._add(self._root(psi))
-        self._drop_dominated()
 
     def zeta_limit(self, psi: int) -> float:
         """The contraction of one step that psi steps need."""
@@ -139,13 +138,16 @@ class RoundLinks:
         if node is not None:
             self.nodes.append(node)
 
-    def _drop_dominated(self) -> None:
-        """Leave out nodes that another one undercuts on every server."""
-        times = np.array([node.backhaul_s for node in self.nodes])
-        no_less = (times[:, None] >= times[None, :]).all(axis=2)
-        earlier = np.tri(len(times), k=-1, dtype=bool)
-        beaten = (no_less & (~no_less.T | earlier)).any(axis=1).tolist()
-        self.nodes = [node for node, out in zip(self.nodes, beaten, strict=True) if not out]
+    def _drop_dominated(self, exact: Node) -> None:
+        """Leave out nodes that an exact one undercuts on every server.
+
+        Only an exact one: any other may yet turn out to be slower, or empty.
+        """
+        self.nodes = [
+            node
+            for node in self.nodes
+            if node is exact or not (node.backhaul_s >= exact.backhaul_s).all()
+        ]
 
     def tests(self, node: Node) -> BoolArray:
         """Graphs that decide what becomes of a node: all servers at low, then one at a time."""
@@ -159,6 +161,7 @@ class RoundLinks:
         """Make a node exact, tighter, or two, by what its tests gave."""
         if good[0]:
             node.exact = True
+            self._drop_dominated(node)
             return
         self.nodes.remove(node)
         node.passed = good[1:]

@@ -73,7 +73,7 @@ class JoulePrices:
                 break
             power = np.where(over_j * last < 0, power / 2, np.minimum(power * 1.3, MOST_POWER))
             last = over_j
-            spent = np.where(limited, (over_j + self.limit_j) / self.limit_j, 1.0)
+            spent = 1.0 + over_j / np.where(limited, self.limit_j, 1.0)
             factor = np.clip(spent**power, 1 / MOST_CHANGE, MOST_CHANGE)
             self.prices.joule_s = self.prices.joule_s * factor
         self.prices.joule_s = kept

@@ -17,7 +17,7 @@ from fedrt.control.joule_prices import JoulePrices
 from fedrt.control.least_contraction import contraction_bounds, degree_contraction
 from fedrt.control.link_choices import RoundLinks, refine
 from fedrt.graph import is_connected
-from fedrt.runs.bound import whole_run
+from fedrt.runs.hindsight import whole_run
 from fedrt.world.world import World
 
 

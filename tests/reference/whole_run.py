@@ -12,12 +12,12 @@ import itertools
 import cvxpy as cp
 import numpy as np
 
-from fedrt.runs.bound import whole_run
+from fedrt.runs.hindsight import whole_run
 from fedrt.runs.loop import see_backhaul
 from fedrt.world.world import World
 
 SLACK = 1e-7
-"""Room for the solver's rounding in comparing a contraction with its limit: allows more, not less."""
+"""Room for the solver's rounding in comparing a contraction with its limit."""
 
 
 def least_zeta(graph: np.ndarray) -> float:

@@ -21,9 +21,9 @@ from fedrt.runs.bound import (
     beyond_limits,
     bound_world,
     compare_to_bound,
-    hindsight_bound,
     run_policy,
 )
+from fedrt.runs.hindsight import hindsight_bound
 from fedrt.runs.loop import see_backhaul
 from fedrt.runs.recorded import stand_in_distances
 from fedrt.world.world import World

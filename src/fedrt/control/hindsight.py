@@ -173,7 +173,7 @@ def certified_s(
 
 def price_seconds(run: WholeRun, links: LinkTimes, prices: Prices) -> FloatArray:
     """Per global round the greatest value at the joule prices; the time prices go into `prices`."""
-    from fedrt.control.hindsight_kernel import price_rounds
+    from fedrt.control.hindsight_search import price_rounds
 
     value_s = np.empty(run.global_rounds)
     price_rounds(

@@ -114,6 +114,8 @@ def _train(
     if records:
         trainer.restore(state)
         note(f"going on after global round {len(records) - 1}")
+    parts = trainer.setup.parts
+    directory.save_partition(parts.class_counts(), parts.edge_of_device)
     job = _Job(directory, checkpoints, options, world, policy, trainer)
     try:
         return job.run(Resumed(records, trainer), len(records), progress)

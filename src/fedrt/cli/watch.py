@@ -51,7 +51,9 @@ def run(args: argparse.Namespace) -> None:
 
 def _read_port(text: str | None) -> int:
     problems: list[str] = []
-    given: object = PORT if text is None else int(text) if text.isascii() and text.isdigit() else text
+    given: object = (
+        PORT if text is None else int(text) if text.isascii() and text.isdigit() else text
+    )
     port = Whole(0, 65535).read(given, "--port", problems)
     if port is None:
         raise InputError(problems)

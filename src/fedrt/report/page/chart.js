@@ -13,14 +13,23 @@ class Chart {
     this.stale = true;
     page.charts[id] = this;
     this.element.setAttribute("role", "img");
-    new IntersectionObserver(
+    this.viewed = new IntersectionObserver(
       (entries) => {
         this.inView = entries[entries.length - 1].isIntersecting;
         if (this.inView && this.stale) this.draw();
       },
       { rootMargin: "200px" },
-    ).observe(this.element);
-    new ResizeObserver(() => this.chart && this.chart.resize()).observe(this.element);
+    );
+    this.viewed.observe(this.element);
+    this.sized = new ResizeObserver(() => this.chart && this.chart.resize());
+    this.sized.observe(this.element);
+  }
+
+  dispose() {
+    this.viewed.disconnect();
+    this.sized.disconnect();
+    if (this.chart) this.chart.dispose();
+    delete page.charts[this.id];
   }
 
   /** Draw anew, at once or when it comes into view. */
@@ -55,7 +64,7 @@ function withDefaults(option) {
   return {
     animation: false,
     backgroundColor: "transparent",
-    textStyle: { color: themed("--text"), fontFamily: "inherit" },
+    textStyle: { color: themed("--text"), fontFamily: getComputedStyle(document.body).fontFamily },
     tooltip: {
       className: "tip",
       confine: true,

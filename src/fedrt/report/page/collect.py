@@ -90,24 +90,8 @@ def _subtitle(lines: Sequence[Line]) -> str:
 
 
 def _details(lines: Sequence[Line], problems: list[str], notes: list[str]) -> list[dict[str, Any]]:
-    """Every run, with details of as many as fit: first each line's first seed, then the others."""
-    runs = [(i, run) for i, line in enumerate(lines) for run in line.runs]
-    begun = [(line.runs.index(run), i, run) for i, line in enumerate(lines) for run in line.runs if run.done]
-    order = [run for _, _, run in sorted(begun, key=lambda entry: entry[:2])]
-    detailed: dict[int, dict[str, Any]] = {}
-    if order:
-        try:
-            largest = max(order, key=lambda run: run.said.scenario.fleet.num_devices)
-            most = share(largest, len(order))
-        except InputError as error:
-            problems += error.lines
-            order = []
-        else:
-            order = order[: most.runs]
-            if most.runs < len(begun):
-                notes.append(f"{most.runs} of {len(begun)} runs are shown in detail")
-        for run in order:
-            detailed[id(run)] = detail_data(run, most, problems)
+    """Every run, with details of as many as fit."""
+    detailed = _detailed(lines, problems, notes)
     return [
         {
             "line": i,
@@ -116,10 +100,27 @@ def _details(lines: Sequence[Line], problems: list[str], notes: list[str]) -> li
             "done": run.done,
             "rounds": run.planned,
             "ended": run.said.summary is not None,
-            "detail": detailed.get(id(run)),
+            "detail": detailed.get(run.path),
         }
-        for i, run in runs
+        for i, line in enumerate(lines)
+        for run in line.runs
     ]
+
+
+def _detailed(lines: Sequence[Line], problems: list[str], notes: list[str]) -> dict[Path, Any]:
+    """The details of runs by their folders: first each line's first seed, then the others."""
+    places = [(k, i) for i, line in enumerate(lines) for k in range(len(line.runs))]
+    begun = [lines[i].runs[k] for k, i in sorted(places) if lines[i].runs[k].done]
+    if not begun:
+        return {}
+    try:
+        most = share(max(begun, key=lambda run: run.said.scenario.fleet.num_devices), len(begun))
+    except InputError as error:
+        problems += error.lines
+        return {}
+    if most.runs < len(begun):
+        notes.append(f"{most.runs} of {len(begun)} runs are shown in detail")
+    return {run.path: detail_data(run, most, problems) for run in begun[: most.runs]}
 
 
 def _progress(found: Found, runs: Sequence[PageRun]) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from fedrt.policies import POLICIES
 from fedrt.report.page.encode import number, packed
 from fedrt.report.page.saved import PageRun
 from fedrt.report.page.thin import extremes
+from fedrt.report.tables import BASELINES
 from fedrt.runs.account import PARTS
 from fedrt.runs.estimate import over_seeds, savings
-from fedrt.report.tables import BASELINES
 
 MOST_POINTS = 500
 QUANTITIES = (

@@ -1,4 +1,4 @@
-"""One run in detail: rounds by cluster and link, devices over rounds, thinned to a share of bytes."""
+"""One run in detail: rounds by cluster and link, devices over rounds, in a share of the bytes."""
 
 from __future__ import annotations
 
@@ -11,15 +11,23 @@ from numpy.typing import NDArray
 from fedrt.errors import InputError
 from fedrt.ledger import overspend_j
 from fedrt.report.page.encode import packed
-from fedrt.report.page.saved import DEVICES, EDGES, LINKS, Columns, PageRun, read_columns, whole_numbers
+from fedrt.report.page.saved import (
+    DEVICES,
+    EDGES,
+    LINKS,
+    Columns,
+    PageRun,
+    read_columns,
+    whole_numbers,
+)
 from fedrt.report.page.thin import bins, carried_on, mean_by, some_rounds
 from fedrt.runs.account import PARTS
 
 MOST_BINS = 80
 """Columns of a heat map; more cannot be told apart."""
 MOST_STACKED = 250
-BYTES_FOR_ROUNDS = 3_000_000
-BYTES_FOR_DEVICES = 3_000_000
+BYTES_FOR_ROUNDS = 2_800_000
+BYTES_FOR_DEVICES = 2_000_000
 """Of all detailed runs together, before base64 makes them a third more."""
 LEAST_ROUNDS, LEAST_BINS = 40, 20
 MOST_HELD = 200_000
@@ -102,7 +110,8 @@ def _clusters(run: PageRun, rows: Columns, kept: NDArray[np.int64], most: Share)
     last = parts[:, :, PARTS.index("waiting_s")].argmin(1)
     bin_of_round, first, final = bins(done, MOST_STACKED)
     stacked = [
-        mean_by(bin_of_round, parts[np.arange(done), last, i], len(first)) for i in range(len(PARTS))
+        mean_by(bin_of_round, parts[np.arange(done), last, i], len(first))
+        for i in range(len(PARTS))
     ]
     return {
         "parts": packed(parts[kept]),

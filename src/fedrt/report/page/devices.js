@@ -67,11 +67,13 @@ function budgetsOption() {
   const limited = Array.from(budget, (value, n) => [n, value]).filter(([, value]) => Number.isFinite(value));
   const width = Math.max(2, Math.min(16, 900 / spent.length));
   const bars = (late) => Array.from(spent, (value, n) => (Boolean(over[n]) === late ? value : "-"));
+  // Patterns are slow to draw, and thin bars show none; the tick of the budget is a cue too.
+  const pattern = spent.length > 200 ? {} : { itemStyle: { decal: { color: "rgba(255,255,255,0.6)", ...PART_DECALS[1] } } };
   const bar = { type: "bar", stack: "spent", barCategoryGap: "20%", emphasis: { disabled: true } };
   return {
     describe: "energy spent by every device and its budget",
     grid: { ...GRID, bottom: 72 },
-    legend: { bottom: 0, textStyle: { color: themed("--text") }, selectedMode: false },
+    legend: { bottom: 0, type: "scroll", textStyle: { color: themed("--text") }, selectedMode: false },
     xAxis: axis("device", { type: "category", data: Array.from(spent, (_, n) => String(n)), nameGap: 26, splitLine: { show: false } }),
     yAxis: upright("J", { type: "value" }),
     tooltip: {
@@ -86,7 +88,7 @@ function budgetsOption() {
     },
     series: [
       { ...bar, name: "spent, within budget", data: bars(false), color: "#0072B2" },
-      { ...bar, name: "spent, over budget", data: bars(true), color: WARNING, itemStyle: { decal: { color: "rgba(255,255,255,0.6)", ...PART_DECALS[1] } } },
+      { ...bar, name: "spent, over budget", data: bars(true), color: WARNING, ...pattern },
       { type: "scatter", name: "budget", data: limited, symbol: "rect", symbolSize: [width, 3], color: themed("--text"), z: 5 },
     ],
   };
@@ -113,7 +115,7 @@ function partitionOption() {
       return tip(who, [[`class ${r}`, make("b", {}, plural(value, "sample"))]]);
     },
     sayScale: (v) => sayNumber(v),
-    colours: BLUES,
+    colours: isDark() ? DARK_BLUES : BLUES,
     range: (low, high) => [0, high],
     xName: "device, in the order of edge servers",
     yName: "class",

@@ -16,7 +16,7 @@ ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
 
 def packed(array: NDArray[Any], kind: str = "f4") -> dict[str, str]:
-    """An array as `{"f32": base64}`, little-endian, row by row; its shape is the reader's to know."""
+    """An array as `{"f32": base64}`, little-endian, row by row, without its shape."""
     data = np.ascontiguousarray(array, dtype=np.dtype(kind).newbyteorder("<"))
     return {KINDS[kind]: base64.b64encode(data.tobytes()).decode("ascii")}
 

@@ -49,7 +49,7 @@ function heatOption({ rows, columns, cell, say, sayScale, colours, range, xName,
       formatter: (at) => (at.seriesIndex === 0 ? say(at.data[1], at.data[0], at.data[2]) : say(at.data[1], null, null)),
     },
     series: [
-      { type: "heatmap", data, emphasis: { itemStyle: { borderColor: themed("--text"), borderWidth: 1.5 } }, progressive: 2000, progressiveThreshold: 3000 },
+      { type: "heatmap", data, emphasis: { itemStyle: { borderColor: themed("--text"), borderWidth: 1.5 } }, progressive: 0 },
       { type: "scatter", data: marks.map((row) => [columns.length, row]), symbol: "triangle", symbolSize: rows.length > 60 ? 5 : 9, color: WARNING },
     ],
   };

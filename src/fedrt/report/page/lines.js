@@ -52,7 +52,7 @@ function curveOption(name) {
   return {
     describe: `${title} of ${lines.map((line) => line.label).join(", ")} against ${onTime ? "simulated time" : "rounds"}`,
     grid: GRID,
-    xAxis: axis(onTime ? `simulated time (${timeName})` : "global round", { type: "value", min: 0, max: "dataMax", splitLine: { show: false }, axisLabel: { formatter: (v) => sayNumber(v, 4) } }),
+    xAxis: axis(onTime ? `simulated time (${timeName})` : "global round", { type: "value", min: 0, max: "dataMax", splitLine: { show: false }, axisLabel: { showMaxLabel: false, formatter: (v) => sayNumber(v, 4) } }),
     yAxis: upright(yName, { type: "value", scale: from === "data", axisLabel: { formatter: (v) => sayNumber(v, 4) } }),
     tooltip: {
       trigger: "axis",
@@ -108,7 +108,7 @@ function partsOption() {
   return {
     describe: "time spent on compute, upload, backhaul and waiting by each line",
     grid: { ...GRID, left: 8, top: 8, bottom: 66, containLabel: true },
-    legend: { bottom: 0, data: PARTS, textStyle: { color: themed("--text") }, selectedMode: false },
+    legend: { bottom: 0, type: "scroll", data: PARTS, textStyle: { color: themed("--text") }, selectedMode: false },
     xAxis: axis(`simulated time (${unit})`, { type: "value", nameGap: 26 }),
     yAxis: axis("", { type: "category", inverse: true, data: lines.map((line) => line.label), axisLabel: { color: themed("--text"), width: 130, overflow: "truncate" } }),
     tooltip: {

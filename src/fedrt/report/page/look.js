@@ -1,13 +1,15 @@
 // Colours that people with any colour vision can tell apart, and a second cue beside each.
 
 const COLOURS = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "--black", "#56B4E9"];
-const SYMBOLS = ["circle", "rect", "triangle", "diamond", "pin", "roundRect", "arrow"];
+const SYMBOLS = ["circle", "rect", "triangle", "diamond", "plus", "roundRect", "arrow"];
+const PLUS = "path://M4 0h3v4h4v3h-4v4h-3v-4h-4v-3h4z";
 const DASHES = ["solid", [7, 4], [8, 3, 2, 3], [2, 3], [9, 2, 2, 2, 2, 2], [12, 4], [2, 5]];
 const PARTS = ["compute", "upload", "backhaul", "waiting"];
 const PART_COLOURS = ["#0072B2", "#E69F00", "#009E73", "#9AA3AD"];
 const WARNING = "#D55E00";
 const VIRIDIS = ["#440154", "#414487", "#2a788e", "#22a884", "#7ad151", "#fde725"];
 const BLUES = ["#dbe9f6", "#9ecae1", "#4292c6", "#08519c", "#08306b"];
+const DARK_BLUES = ["#173a5e", "#1f6aa5", "#4aa3dd", "#a5d5f5", "#eef7ff"];
 const AROUND_ZERO = ["#8c2d04", "#D55E00", "#fdd0a2", "#f2f2f2", "#b3d6ee", "#56B4E9", "#0072B2"];
 const PART_DECALS = [
   { symbol: "none" },
@@ -25,9 +27,11 @@ function themed(name) {
 function look(style) {
   const colour = COLOURS[style % COLOURS.length];
   const turn = Math.floor(style / COLOURS.length);
+  const shape = SYMBOLS[(style + turn) % SYMBOLS.length];
   return {
     colour: colour.startsWith("--") ? themed(colour) : colour,
-    symbol: SYMBOLS[(style + turn) % SYMBOLS.length],
+    shape,
+    symbol: shape === "plus" ? PLUS : shape,
     dash: DASHES[(style + 3 * turn) % DASHES.length],
   };
 }
@@ -38,13 +42,13 @@ const SHAPES = {
   roundRect: "M14 3.5h5l1 1v5l-1 1h-5l-1 -1v-5z",
   triangle: "M16 2.5l4.3 8h-8.6z",
   diamond: "M16 2l4.5 5l-4.5 5l-4.5 -5z",
-  pin: "M16 13l-3.5 -6a3.8 3.8 0 1 1 7 0z",
+  plus: "M14.5 2h3v3.5h3.5v3h-3.5v3.5h-3v-3.5h-3.5v-3h3.5z",
   arrow: "M16 2l4 10l-4 -3l-4 3z",
 };
 
 /** A short piece of a line as it is drawn, for legends and tables. */
 function swatch(style) {
-  const { colour, symbol, dash } = look(style);
+  const { colour, shape: name, dash } = look(style);
   const space = "http://www.w3.org/2000/svg";
   const svg = document.createElementNS(space, "svg");
   for (const [name, value] of [["width", 32], ["height", 14], ["aria-hidden", "true"]]) {
@@ -56,7 +60,7 @@ function swatch(style) {
   line.setAttribute("stroke-width", "2");
   if (dash !== "solid") line.setAttribute("stroke-dasharray", dash.join(" "));
   const shape = document.createElementNS(space, "path");
-  shape.setAttribute("d", SHAPES[symbol]);
+  shape.setAttribute("d", SHAPES[name]);
   shape.setAttribute("fill", colour);
   svg.append(line, shape);
   return svg;

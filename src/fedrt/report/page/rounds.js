@@ -1,10 +1,6 @@
-// One run round by round: the backhaul graph, where each cluster's time went, the slider over both.
+// One run round by round: where each cluster's time went, and the slider over it and the graph.
 
 const MOST_BARS = 24;
-const MOST_FAINT = 600;
-const MOST_ROWS = 300;
-const KEPT = 1;
-const FATES = ["pruned", "kept", "down"];
 
 const detailedRuns = () => page.data.runs.filter((run) => run.detail);
 const theRun = () => detailedRuns()[chosen.run];
@@ -12,20 +8,6 @@ const runName = (run) => {
   const line = page.data.lines[run.line];
   return line.seeds.length > 1 || page.data.lines.length === 1 ? `${line.label}, seed ${run.seed}` : line.label;
 };
-
-/** The links of the chosen round: ends, speed, distance and fate. */
-function linksNow() {
-  const { links } = theRun().detail;
-  if (!links) return [];
-  const [a, b] = [unpack(links.edge), unpack(links.edge2)];
-  const [bps, distance, kept] = [unpack(links.bps), unpack(links.distance), unpack(links.kept)];
-  const first = chosen.round * a.length;
-  return Array.from(a, (from, i) => {
-    const at = first + i;
-    const fate = bps[at] > 0 ? kept[at] : 2;
-    return { from, to: b[i], bps: bps[at], distance: distance[at], fate };
-  });
-}
 
 /** Seconds of the parts of each cluster, in the chosen round or in all, and the last to finish. */
 function clustersNow() {
@@ -50,79 +32,6 @@ function slowestNow() {
     if (parts[at(c)] < parts[at(slowest)]) slowest = c;
   }
   return slowest;
-}
-
-function graphNodes() {
-  const count = theRun().detail.edges;
-  const slowest = slowestNow();
-  const size = Math.max(9, Math.min(34, 700 / count));
-  return Array.from({ length: count }, (_, c) => {
-    const angle = (2 * Math.PI * c) / count - Math.PI / 2;
-    const last = c === slowest;
-    return {
-      name: String(c),
-      x: 100 * Math.cos(angle),
-      y: 100 * Math.sin(angle),
-      symbol: last ? "diamond" : "circle",
-      symbolSize: last ? size * 1.35 : size,
-      itemStyle: { color: last ? WARNING : themed("--accent"), borderColor: themed("--card"), borderWidth: 2 },
-      label: { show: size >= 14, color: last || !isDark() ? "#ffffff" : "#14171b", fontWeight: 600 },
-    };
-  });
-}
-
-function graphLinks() {
-  const links = linksNow();
-  const fastest = links.reduce((most, link) => Math.max(most, link.bps), 1);
-  const [solid, faint] = [themed("--text"), themed("--muted")];
-  const shown = links.length > MOST_FAINT ? links.filter((link) => link.fate !== 0) : links;
-  return shown.map((link) => {
-    const styles = [
-      { color: faint, width: 1, type: [2, 4], opacity: 0.75 },
-      { color: solid, width: 1 + 4 * (link.bps / fastest), type: "solid", opacity: 0.8 },
-      { color: WARNING, width: 2, type: [8, 5], opacity: 0.9 },
-    ];
-    return { source: link.from, target: link.to, lineStyle: styles[link.fate], link };
-  });
-}
-
-function graphOption() {
-  if (!theRun() || !theRun().detail.links) return null;
-  return {
-    describe: "which links between edge servers are used in this round; the table below lists them",
-    tooltip: { trigger: "item", formatter: graphTip },
-    series: [
-      {
-        id: "graph",
-        type: "graph",
-        layout: "none",
-        left: 40,
-        right: 40,
-        top: 34,
-        bottom: 34,
-        data: graphNodes(),
-        links: graphLinks(),
-        emphasis: { disabled: true },
-        silent: false,
-      },
-    ],
-  };
-}
-
-function graphTip(at) {
-  if (at.dataType === "node") {
-    const c = Number(at.name);
-    const { clusters } = theRun().detail;
-    if (!clusters) return tip(`edge server ${c}`, []);
-    const parts = unpack(clusters.parts);
-    const first = 4 * (chosen.round * theRun().detail.edges + c);
-    return tip(`edge server ${c}`, PARTS.map((part, k) => [part, make("b", {}, sayTime(parts[first + k]))]));
-  }
-  const { from, to, bps, distance, fate } = at.data.link;
-  return tip(`edge server ${from} – ${to}: ${FATES[fate]}`, [
-    ["speed", make("b", {}, saySi(bps, "bit/s"))],
-    ["consensus distance", make("b", {}, sayNumber(distance))],
-  ]);
 }
 
 /** The bars to show: all clusters, or those that take longest where there are many. */
@@ -154,7 +63,7 @@ function clustersOption() {
   return {
     describe: "time of each cluster on compute, upload, backhaul and waiting",
     grid: { left: 10, right: 16, top: 24, bottom: 66, containLabel: true },
-    legend: { bottom: 0, data: PARTS, textStyle: { color: themed("--text") }, selectedMode: false },
+    legend: { bottom: 0, type: "scroll", data: PARTS, textStyle: { color: themed("--text") }, selectedMode: false },
     xAxis: axis(content.xAxis.name, { type: "value", nameGap: 26 }),
     yAxis: upright("edge server", { type: "category", inverse: true, nameLocation: "start", nameTextStyle: { color: themed("--muted"), align: "left", padding: 0 }, axisLabel: { color: themed("--text") }, data: content.yAxis.data }),
     tooltip: { trigger: "axis", axisPointer: { type: "shadow" }, formatter: clustersTip },
@@ -182,7 +91,7 @@ function stackedOption() {
   return {
     describe: "time of each round, split into the parts of its slowest cluster",
     grid: { ...GRID, bottom: 72 },
-    legend: { bottom: 0, data: PARTS.slice(0, 3), textStyle: { color: themed("--text") }, selectedMode: false },
+    legend: { bottom: 0, type: "scroll", data: PARTS.slice(0, 3), textStyle: { color: themed("--text") }, selectedMode: false },
     xAxis: axis("global round", { type: "category", data: Array.from(first, String), splitLine: { show: false }, nameGap: 26 }),
     yAxis: upright(unit, { type: "value" }),
     tooltip: {
@@ -201,14 +110,6 @@ function stackedOption() {
   };
 }
 
-function fillLinksTable() {
-  if (!byId("links-details").open) return;
-  const links = linksNow();
-  const rows = links.slice(0, MOST_ROWS).map(({ from, to, bps, distance, fate }) => [`${from} – ${to}`, FATES[fate], saySi(bps, "bit/s"), sayNumber(distance)]);
-  if (links.length > MOST_ROWS) rows.push([`and ${links.length - MOST_ROWS} more`, "", "", ""]);
-  fillTable(byId("links-table"), ["edge servers", "", "speed", "consensus distance"], rows);
-}
-
 /** Everything that the slider moves. */
 function drawRound() {
   const run = theRun();
@@ -216,7 +117,8 @@ function drawRound() {
   const rounds = unpack(detail.rounds);
   const [time, ends] = [unpack(detail.round_time_s), unpack(detail.ends_at_s)];
   const t = rounds[chosen.round];
-  const text = `round ${t} of ${run.rounds}: ${sayTime(time[chosen.round])}, ends at ${sayTime(ends[chosen.round])}`;
+  const some = rounds.length < run.done ? ` (${rounds.length} of ${run.done} are in the page)` : "";
+  const text = `round ${t} of ${run.rounds}: ${sayTime(time[chosen.round])}, ends at ${sayTime(ends[chosen.round])}${some}`;
   byId("round-text").textContent = text;
   byId("round").setAttribute("aria-valuetext", text);
   if (detail.links) {
@@ -228,16 +130,6 @@ function drawRound() {
   }
   if (detail.clusters && chosen.span === "round") page.charts["chart-clusters"].change(clustersContent());
   fillClustersKey();
-}
-
-function fillGraphKey([pruned, kept, down]) {
-  const hidden = pruned + kept + down > MOST_FAINT ? " (not drawn)" : "";
-  byId("graph-key").replaceChildren(
-    make("span", {}, stroke(themed("--text"), 3), `${kept} kept, wider is faster`),
-    make("span", {}, stroke(themed("--muted"), 1, [2, 4]), `${pruned} pruned${hidden}`),
-    make("span", {}, stroke(WARNING, 2, [8, 5]), `${down} down`),
-    make("span", {}, make("b", { style: `color: ${WARNING}` }, "◆"), "the last to finish"),
-  );
 }
 
 function fillClustersKey() {

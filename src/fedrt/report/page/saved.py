@@ -62,7 +62,7 @@ class PageRun:
 def read_saved(path: Path) -> PageRun:
     """A run directory's description and rounds; a clear complaint about what does not read."""
     said = read_run(path)
-    run, environment = read_json(path / "run.json"), {}
+    run, environment = read_json(path / "run.json"), None
     if (path / "environment.json").is_file():
         environment = read_json(path / "environment.json")
     try:
@@ -114,6 +114,8 @@ def read_columns(path: Path, needed: Sequence[str]) -> Columns:
 def whole_numbers(columns: Columns, name: str, below: int, path: Path) -> NDArray[np.int64]:
     """A column of places, each at least 0 and less than `below`; a complaint if one is not."""
     values = columns[name]
-    if values.dtype.kind not in "iu" or (len(values) and not 0 <= values.min() <= values.max() < below):
+    if values.dtype.kind not in "iu" or (
+        len(values) and not 0 <= values.min() <= values.max() < below
+    ):
         raise InputError(f"{path}: its {name} must be whole numbers from 0 to {below - 1}")
     return values.astype(np.int64)

@@ -1,4 +1,4 @@
-"""`fedrt watch`: the page on a local address, following the folders as they are written. Reads only."""
+"""`fedrt watch`: the page on a local address, following folders as they change. It only reads."""
 
 from __future__ import annotations
 

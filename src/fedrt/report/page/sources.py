@@ -73,7 +73,9 @@ def _look_at(path: Path, found: Found) -> None:
         raise InputError(f"{path}: holds no run, comparison, sweep, front or size")
     found.runs += runs
     found.studies += studies
-    found.figures += sorted(f for f in path.iterdir() if f.suffix in (".svg", ".png"))[:MOST_FIGURES]
+    found.figures += sorted(f for f in path.iterdir() if f.suffix in (".svg", ".png"))[
+        :MOST_FIGURES
+    ]
 
 
 def run_order(run: Path, policies: Sequence[Any]) -> tuple[int, str, int, str]:

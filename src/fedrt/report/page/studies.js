@@ -8,8 +8,6 @@ function axisKeys(study) {
   return numeric.length ? numeric : [0];
 }
 
-const spread = (of) => (of.n > 1 ? ` ± ${sayTime(of.std)}` : "");
-
 /** The points of a sweep that agree with the values chosen for all settings but the axis. */
 function panelPoints(study, state) {
   return study.points.filter((point) =>
@@ -44,7 +42,7 @@ function sweepOption(study, state) {
         const point = points.find((p) => (numeric ? p.settings[state.x] : String(p.settings[state.x])) === x);
         const rows = study.policies.filter(({ name }) => point.policies[name]).map(({ name, style }) => {
           const of = point.policies[name];
-          return [swatch(style), name, make("b", {}, sayTime(of.total_time_s.mean) + spread(of.total_time_s)), sayJoules(of.energy_j_mean.mean)];
+          return [swatch(style), name, make("b", {}, spreadTime(of.total_time_s)), sayJoules(of.energy_j_mean.mean)];
         });
         return tip(`${study.keys[state.x]} = ${x}`, rows);
       },
@@ -78,7 +76,7 @@ function frontOption(study) {
         const { of, budget } = at.data;
         const rows = [
           ["budget of an edge round", make("b", {}, sayJoules(budget))],
-          ["total time", make("b", {}, sayTime(of.total_time_s.mean) + spread(of.total_time_s))],
+          ["total time", make("b", {}, spreadTime(of.total_time_s))],
           ["energy", make("b", {}, sayJoules(of.energy_j_mean.mean))],
           ["", of.efficient ? "efficient: no other point beats it" : "beaten by another"],
         ];
@@ -157,7 +155,7 @@ function studyTable(study) {
   const rows = study.points.flatMap((point) => {
     const settings = point.settings.map((value) => (typeof value === "number" ? sayNumber(value, 6) : value));
     const ran = Object.entries(point.policies).map(([name, of]) => [
-      ...settings, name, sayTime(of.total_time_s.mean) + spread(of.total_time_s), sayJoules(of.energy_j_mean.mean),
+      ...settings, name, spreadTime(of.total_time_s), sayJoules(of.energy_j_mean.mean),
       of.over_budget_devices.mean ? marked(`${sayNumber(of.over_budget_devices.mean, 3)} devices, ${sayJoules(of.over_budget_j.mean)}`, "over") : "–",
       ...(study.kind === "front" ? [of.efficient ? "efficient" : ""] : []),
     ]);
@@ -185,6 +183,7 @@ function fillStudies() {
     if (study.config) section.append(make("details", {}, make("summary", {}, "the config it starts from"), make("pre", {}, study.config)));
     return section;
   });
+  for (const [id, chart] of Object.entries(page.charts)) if (id.startsWith("chart-study")) chart.dispose();
   byId("studies").replaceChildren(...sections);
   const options = { sweep: sweepOption, front: frontOption, size: sizeOption };
   page.data.studies.forEach((study, number) => {

@@ -89,13 +89,17 @@ def _size(data: Any) -> dict[str, Any]:
         "keys": [str(data["key"])],
         "labels": [_label(str(data["key"]))],
         "deadline_s": float(data["deadline_s"]),
-        "policies": [{"name": str(name), "style": style(name, [name])} for name in data["policies"]],
+        "policies": [
+            {"name": str(name), "style": style(name, [name])} for name in data["policies"]
+        ],
         "answer": float(data["value"]),
         "note": None if data["note"] is None else str(data["note"]),
         "tried": [
             {
                 "value": float(each["value"]),
-                "times_s": [float(time) for time in (each["total_time_s"] or {"per_seed": []})["per_seed"]],
+                "times_s": [
+                    float(time) for time in (each["total_time_s"] or {"per_seed": []})["per_seed"]
+                ],
                 "problem": None if each["problem"] is None else str(each["problem"]),
             }
             for each in data["tried"]

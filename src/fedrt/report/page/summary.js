@@ -1,7 +1,5 @@
 // The table of outcomes, configs and commands, figures, problems, and how far a run has come.
 
-const withSpread = (of, say) => (of ? say(of.mean) + (of.n > 1 ? ` ± ${say(of.std)}` : "") : "–");
-
 /** Less time than a baseline is what one wants to see: a minus sign and a percentage. */
 const sayAgainst = (saving) => (saving === undefined ? "" : `${saving >= 0 ? "−" : "+"}${sayPercent(Math.abs(saving), 1)}`);
 
@@ -16,7 +14,7 @@ function fillSummary() {
   const rows = lines.map((line, i) => {
     const { row } = line;
     const done = row.ended === row.of ? String(line.rounds) : marked(`${line.done} of ${line.rounds}, unfinished`, "over");
-    const time = withSpread(row.total_time_s, sayTime);
+    const time = spreadTime(row.total_time_s);
     const over = row.over_budget_devices && row.over_budget_devices.mean
       ? marked(`▲ ${sayNumber(row.over_budget_devices.mean, 3)} devices, ${sayJoules(row.over_budget_j.mean)}`, "over")
       : row.over_budget_devices ? "none" : "–";
@@ -26,10 +24,10 @@ function fillSummary() {
       done,
       lines.length > 1 && times[i] === fastest && Number.isFinite(fastest) ? marked(time, "best") : time,
       ...baselines.map((name) => sayAgainst(row.against[name])),
-      withSpread(row.energy_j_mean, sayJoules),
+      spreadJoules(row.energy_j_mean),
       over,
     ];
-    if (trained) cells.push(withSpread(row.best_accuracy, sayPercent), withSpread(row.final_accuracy, sayPercent));
+    if (trained) cells.push(spreadPercent(row.best_accuracy), spreadPercent(row.final_accuracy));
     return cells;
   });
   fillTable(byId("summary-table"), head, rows);

@@ -1,7 +1,7 @@
 // Numbers and elements as people read them. Text from data only ever becomes text nodes.
 
 const TIME_UNITS = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
-const PREFIXES = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
+const PREFIXES = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""], [1e-3, "m"], [1e-6, "µ"]];
 
 /** The unit that suits a time in seconds, and its length. */
 function timeUnit(seconds) {
@@ -23,15 +23,33 @@ function sayTime(seconds) {
   return `${sayNumber(seconds / size, 4)} ${unit}`;
 }
 
+const prefixOf = (value) => PREFIXES.find(([least]) => Math.abs(value) >= least) || [1, ""];
+
 function saySi(value, unit, digits = 4) {
   if (!Number.isFinite(value)) return sayNumber(value);
-  const [size, prefix] = PREFIXES.find(([least]) => Math.abs(value) >= least) || [1, ""];
+  const [size, prefix] = prefixOf(value);
   return `${sayNumber(value / size, digits)} ${prefix}${unit}`;
 }
 
 const sayPercent = (share, digits = 2) =>
   Number.isFinite(share) ? `${(100 * share).toFixed(digits)} %` : "–";
 const sayJoules = (value) => (Number.isFinite(value) ? saySi(value, "J") : sayNumber(value));
+
+/** Mean and deviation of several seeds in one unit, or the value of a single one. */
+function saySpread(of, [unit, size]) {
+  if (!of) return "–";
+  const mean = sayNumber(of.mean / size, 4);
+  return of.n > 1 ? `${mean} ± ${sayNumber(of.std / size, 2)} ${unit}` : `${mean} ${unit}`;
+}
+const spreadTime = (of) => saySpread(of, of && timeUnit(of.mean));
+const spreadJoules = (of) => {
+  const [size, prefix] = prefixOf(of ? of.mean : 0);
+  return saySpread(of, [`${prefix}J`, size]);
+};
+const spreadPercent = (of) => {
+  if (!of) return "–";
+  return (100 * of.mean).toFixed(2) + (of.n > 1 ? ` ± ${(100 * of.std).toFixed(2)} %` : " %");
+};
 const sayRounds = (first, last) => (first === last ? `round ${first}` : `rounds ${first}–${last}`);
 const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from fedrt.errors import InputError
+from fedrt.errors import InputError, reason
 from fedrt.files import write_whole
 from fedrt.report.page.collect import collect
 from fedrt.report.page.encode import page_json
@@ -20,7 +20,7 @@ from fedrt.report.page.encode import page_json
 HERE = Path(__file__).parent
 LIBRARY = HERE / "vendor" / "echarts" / "echarts.min.js"
 SCRIPTS = (
-    *("data", "words", "look", "chart", "lines", "rounds", "heat", "devices", "studies"),
+    *("data", "words", "look", "chart", "lines", "graph", "rounds", "heat", "devices", "studies"),
     *("summary", "main"),
 )
 MARK = "<!-- a FedRT page -->"
@@ -29,8 +29,8 @@ MARK = "<!-- a FedRT page -->"
 
 def write_page(paths: Sequence[Path], out: Path) -> dict[str, Any]:
     """Write the page of the folders given; its data, for whoever wants to say more."""
-    check_out(out)
     data = collect(paths)
+    check_out(out)
     data["figures"] = [_link(Path(figure), out.parent) for figure in data["figures"]]
     text = page_text(data["title"], page_json(data)).encode("utf-8", "replace")
     write_whole(out, lambda temporary: _fill(temporary, text))
@@ -48,11 +48,16 @@ def check_out(out: Path) -> None:
             raise InputError(f"{out}: cannot be written: {out.parent} is not a folder")
         if not os.path.lexists(out):
             return
-        ours = out.is_file() and MARK.encode() in out.open("rb").read(200)
+        ours = out.is_file() and _is_ours(out)
     except (OSError, ValueError) as error:
-        raise InputError(f"{out}: cannot be written: {error}") from None
+        raise InputError(f"{out}: cannot be written: {reason(error)}") from None
     if not ours:
         raise InputError(f"{out}: exists already and is not a page of fedrt; give another --out")
+
+
+def _is_ours(path: Path) -> bool:
+    with path.open("rb") as file:
+        return MARK.encode() in file.read(200)
 
 
 def _link(figure: Path, folder: Path) -> dict[str, str]:

@@ -62,7 +62,8 @@ def _read(paths: Sequence[Path], problems: list[str]) -> list[PageRun]:
         try:
             runs.append(read_saved(path))
         except InputError as error:
-            problems += error.lines
+            here = str(path)
+            problems += [line if here in line else f"{here}: {line}" for line in error.lines]
     return runs
 
 
@@ -113,11 +114,7 @@ def _detailed(lines: Sequence[Line], problems: list[str], notes: list[str]) -> d
     begun = [lines[i].runs[k] for k, i in sorted(places) if lines[i].runs[k].done]
     if not begun:
         return {}
-    try:
-        most = share(max(begun, key=lambda run: run.said.scenario.fleet.num_devices), len(begun))
-    except InputError as error:
-        problems += error.lines
-        return {}
+    most = share(max(begun, key=lambda run: run.said.scenario.fleet.num_devices), len(begun))
     if most.runs < len(begun):
         notes.append(f"{most.runs} of {len(begun)} runs are shown in detail")
     return {run.path: detail_data(run, most, problems) for run in begun[: most.runs]}

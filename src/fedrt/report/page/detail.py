@@ -25,7 +25,7 @@ from fedrt.runs.account import PARTS
 
 MOST_BINS = 80
 """Columns of a heat map; more cannot be told apart."""
-MOST_STACKED = 250
+MOST_STACKED = 300
 BYTES_FOR_ROUNDS = 2_800_000
 BYTES_FOR_DEVICES = 2_000_000
 """Of all detailed runs together, before base64 makes them a third more."""
@@ -51,9 +51,7 @@ def share(run: PageRun, runs: int) -> Share:
     All of them, unless too little would be left for each.
     """
     fleet = run.said.scenario.fleet
-    links = run.table("links", ("global_round",)) if run.done else None
-    links_per_round = len(links["global_round"]) / run.done if links else 0
-    per_round = 16 * fleet.num_edges + 9 * links_per_round
+    per_round = 16 * fleet.num_edges + 9 * _links_per_round(run)
     per_bin = 12 * fleet.num_devices
     shown = int(
         min(
@@ -68,6 +66,16 @@ def share(run: PageRun, runs: int) -> Share:
         rounds=max(2, int(BYTES_FOR_ROUNDS / (shown * per_round))),
         bins=max(2, min(MOST_BINS, int(BYTES_FOR_DEVICES / (shown * per_bin)))),
     )
+
+
+def _links_per_round(run: PageRun) -> float:
+    """Rows of the links' table for each round; the most there can be if it does not read."""
+    try:
+        rows = run.table("links", ("global_round",))
+    except InputError:
+        edges = run.said.scenario.fleet.num_edges
+        return edges * (edges - 1) / 2
+    return len(rows["global_round"]) / run.done if rows else 0.0
 
 
 def detail_data(run: PageRun, most: Share, problems: list[str]) -> dict[str, Any]:

@@ -86,7 +86,7 @@ function graphTip(at) {
     return tip(`edge server ${c}`, PARTS.map((part, k) => [part, make("b", {}, sayTime(parts[first + k]))]));
   }
   const { from, to, bps, distance, fate } = at.data.link;
-  return tip(`edge server ${from} – ${to}: ${FATES[fate]}`, [
+  return tip(`edge server ${from} and ${to}: ${FATES[fate]}`, [
     ["speed", make("b", {}, saySi(bps, "bit/s"))],
     ["consensus distance", make("b", {}, sayNumber(distance))],
   ]);

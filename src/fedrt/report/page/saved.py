@@ -93,13 +93,15 @@ def read_columns(path: Path, needed: Sequence[str]) -> Columns:
     from pyarrow import parquet
 
     try:
-        names = parquet.read_schema(path).names
-        missing = [name for name in needed if name not in names]
-        if missing:
-            raise InputError(f"{path}: has no column {missing[0]}")
-        wanted = names if path.stem in ("rounds", "partition") else list(needed)
-        table = parquet.read_table(path, columns=wanted, partitioning=None)
-        columns = {name: table[name].to_numpy() for name in wanted}
+        # The reader takes an open file, since a name need not be text that it knows.
+        with path.open("rb") as file, parquet.ParquetFile(file) as source:
+            names = source.schema_arrow.names
+            missing = [name for name in needed if name not in names]
+            if missing:
+                raise InputError(f"{path}: has no column {missing[0]}")
+            wanted = names if path.stem == "rounds" else list(needed)
+            table = source.read(columns=wanted)
+            columns = {name: table[name].to_numpy() for name in wanted}
     except InputError:
         raise
     except Exception as error:  # a damaged file may fail in any part of its reader

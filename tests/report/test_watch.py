@@ -1,4 +1,4 @@
-"""`fedrt watch`: it follows a run that trains, is killed and goes on, and gives away nothing else."""
+"""`fedrt watch` follows a run that trains, is killed and goes on, and gives away nothing else."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_watching_a_run_that_trains_is_killed_and_goes_on(tmp_path, serve, view)
         server = serve(out)
         page, other = view(server.address), view(server.address)
         done = "fedrtPage.data && fedrtPage.data.progress.done"
-        page.wait(f"{done} > 0")
+        page.wait(f"{done} > 0", 240)
         first = page.run(done)
         page.wait(f"{done} > {first}")
         other.wait(f"{done} > {first}")

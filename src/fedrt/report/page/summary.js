@@ -7,8 +7,9 @@ function fillSummary() {
   const { lines, baselines, notes } = page.data;
   show(byId("summary"), lines.length > 0);
   const trained = lines.some((line) => line.row.best_accuracy);
-  const head = ["policy", "seeds", "rounds", "time", ...baselines.map((name) => `vs ${name}`), "energy", "over budget"];
+  const head = ["policy", "seeds", "rounds", "time", ...baselines.map((name) => `vs ${name}`)];
   if (trained) head.push("best accuracy", "final accuracy");
+  head.push("energy", "over budget");
   const times = lines.map((line) => (line.row.total_time_s ? line.row.total_time_s.mean : Infinity));
   const fastest = Math.min(...times);
   const rows = lines.map((line, i) => {
@@ -24,11 +25,9 @@ function fillSummary() {
       done,
       lines.length > 1 && times[i] === fastest && Number.isFinite(fastest) ? marked(time, "best") : time,
       ...baselines.map((name) => sayAgainst(row.against[name])),
-      spreadJoules(row.energy_j_mean),
-      over,
     ];
     if (trained) cells.push(spreadPercent(row.best_accuracy), spreadPercent(row.final_accuracy));
-    return cells;
+    return [...cells, spreadJoules(row.energy_j_mean), over];
   });
   fillTable(byId("summary-table"), head, rows);
   const words = ["Time is simulated; energy is a device's total, mean over devices."];

@@ -20,7 +20,7 @@ from playwright.sync_api import sync_playwright
 from fedrt.cli import main as fedrt
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-WIDTH, HEIGHT, GAP = 1340, 1320, 16
+WIDTH, HEIGHT, GAP = 1360, 1320, 16
 COLOURS = 160
 MOST_BYTES = 300_000
 PARTS = ("body", "#rounds")

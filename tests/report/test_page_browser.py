@@ -242,6 +242,25 @@ def test_a_page_with_problems_says_so_and_shows_the_rest(compared, tmp_path, vie
     assert page.errors == []
 
 
+@pytest.mark.parametrize("rounds", [0, 3])
+def test_an_unfinished_run_says_how_far_it_came(rounds, trained_run, tmp_path, view):
+    run = tmp_path / "run"
+    shutil.copytree(trained_run, run)
+    (run / "summary.json").unlink()
+    path = run / "rounds.parquet"
+    parquet.write_table(parquet.read_table(path).slice(0, rounds), path)
+    if not rounds:
+        path.unlink()
+    write_page([run], tmp_path / "page.html")
+    page = view((tmp_path / "page.html").as_uri())
+    page.show_all()
+    assert page.tab.locator("#progress-text").inner_text() == f"{rounds} of 5 rounds, unfinished"
+    assert f"{rounds} of 5, unfinished" in page.tab.locator("#summary-table").inner_text()
+    assert page.tab.locator("#empty").is_visible() == (not rounds)
+    assert page.tab.locator("#rounds").is_visible() == bool(rounds)
+    assert page.errors == []
+
+
 def test_studies_in_the_browser(tmp_path, view):
     common = [*as_options("rounds.global_rounds=2"), "--policies", "fedrt,ce-fedavg", "--json"]
     sweep = ["sweep", "quickstart", "--vary", "bandwidth.scale=1,2", "--vary", "backhaul.scale=1,2"]

@@ -139,7 +139,7 @@ def test_bad_ports_hosts_and_folders_are_one_line(estimated, capsys):
 
 
 def start_run(out: Path) -> subprocess.Popen:
-    options = [word for text in (*TRAINING, "rounds.global_rounds=60") for word in ("--set", text)]
+    options = [word for text in (*TRAINING, "rounds.global_rounds=40") for word in ("--set", text)]
     # Slow enough to be watched: many local steps of the least model there is.
     options += ["--set", "rounds.local_steps=60", "--engine", "sequential", "--device", "cpu"]
     return run_fedrt("run", "quickstart", *options, "--out", str(out))
@@ -176,7 +176,7 @@ def test_watching_a_run_that_trains_is_killed_and_goes_on(tmp_path, serve, view)
         run.send_signal(signal.SIGKILL)
         run.communicate()
     killed_at = page.run(done)
-    assert killed_at < 60
+    assert killed_at < 40
     again = run_fedrt("run", "--resume", str(out), "--json")
     try:
         page.wait(f"{done} > {killed_at}", 120)
@@ -184,7 +184,7 @@ def test_watching_a_run_that_trains_is_killed_and_goes_on(tmp_path, serve, view)
     finally:
         again.kill()
         again.communicate()
-    assert page.run(done) == 60
+    assert page.run(done) == 40
     assert "ended" in page.tab.locator("#progress-text").inner_text()
     assert page.errors == other.errors == []
     assert {address.split("/")[2] for address in page.requests} == {server.address.split("/")[2]}

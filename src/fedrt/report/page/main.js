@@ -23,32 +23,36 @@ function fill(data) {
   page.updates += 1;
 }
 
+/** The data if they have changed since `tag`, else null; complains where they cannot be had. */
+async function ask(address, tag) {
+  const headers = tag ? { "If-None-Match": tag } : {};
+  const answer = await fetch(address, { cache: "no-store", headers });
+  if (answer.status === 304) return null;
+  if (!answer.ok) throw new Error(String(answer.status));
+  const now = Number(answer.headers.get("X-Now"));
+  return { data: await answer.json(), tag: answer.headers.get("ETag"), offset: now - Date.now() / 1000 };
+}
+
 /** Ask for data until the page is closed; what cannot be had now may be there next time. */
 async function follow(address) {
-  let tag = "";
-  let written = null;
-  let offset = 0;
+  let last = { tag: "", offset: 0 };
   for (;;) {
     const began = performance.now();
+    let answer = null;
     try {
-      const answer = await fetch(address, { cache: "no-store", headers: tag ? { "If-None-Match": tag } : {} });
-      if (answer.status === 200) {
-        const data = await answer.json();
-        tag = answer.headers.get("ETag") || "";
-        offset = Number(answer.headers.get("X-Now")) - Date.now() / 1000;
-        if (data.lines) {
-          written = data.progress.written_at_s;
-          fill(data);
-        } else {
-          say(data.problems);
-        }
-      } else if (answer.status !== 304) {
-        say([`the data cannot be had: ${answer.status}`]);
-      }
-      if (page.data && written !== null) fillProgress(Math.max(0, Date.now() / 1000 + offset - written));
+      answer = await ask(address, last.tag);
     } catch (error) {
       say(["fedrt watch has ended, or cannot be reached; this is what it last showed"]);
-      tag = "";
+      last.tag = "";
+    }
+    if (answer) {
+      last = answer;
+      if (last.data.lines) fill(last.data);
+      else say(last.data.problems);
+    }
+    if (page.data) {
+      const age = Date.now() / 1000 + last.offset - page.data.progress.written_at_s;
+      fillProgress(Math.max(0, age));
     }
     const took = performance.now() - began;
     await new Promise((wake) => setTimeout(wake, Math.max(LEAST_WAIT_MS, 3 * took)));

@@ -17,7 +17,7 @@ function fillSummary() {
     const done = row.ended === row.of ? String(line.rounds) : marked(`${line.done} of ${line.rounds}, unfinished`, "over");
     const time = spreadTime(row.total_time_s);
     const over = row.over_budget_devices && row.over_budget_devices.mean
-      ? marked(`▲ ${sayNumber(row.over_budget_devices.mean, 3)} devices, ${sayJoules(row.over_budget_j.mean)}`, "over")
+      ? marked(`▲ ${sayNumber(row.over_budget_devices.mean, 3)} devices, ${saySi(row.over_budget_j.mean, "J", 3)}`, "over")
       : row.over_budget_devices ? "none" : "–";
     const cells = [
       make("span", {}, swatch(line.style), line.label),

@@ -37,13 +37,13 @@ const sayJoules = (value) => (Number.isFinite(value) ? saySi(value, "J") : sayNu
 
 /** Mean and deviation of several seeds in one unit, or the value of a single one. */
 function saySpread(of, [unit, size]) {
-  if (!of) return "–";
   const mean = sayNumber(of.mean / size, 4);
   return of.n > 1 ? `${mean} ± ${sayNumber(of.std / size, 2)} ${unit}` : `${mean} ${unit}`;
 }
-const spreadTime = (of) => saySpread(of, of && timeUnit(of.mean));
+const spreadTime = (of) => (of ? saySpread(of, timeUnit(of.mean)) : "–");
 const spreadJoules = (of) => {
-  const [size, prefix] = prefixOf(of ? of.mean : 0);
+  if (!of) return "–";
+  const [size, prefix] = prefixOf(of.mean);
   return saySpread(of, [`${prefix}J`, size]);
 };
 const spreadPercent = (of) => {

@@ -18,9 +18,16 @@ const PART_DECALS = [
   { symbol: "rect", symbolSize: 1, dashArrayX: [1, 0], dashArrayY: [1, 7], rotation: -Math.PI / 4 },
 ];
 
+// Asking the browser costs a layout of the page, which a slider cannot afford.
+const themedColours = new Map();
+
 /** The value of one of the page's own colours in the present theme. */
 function themed(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  if (!themedColours.has(name)) {
+    const style = getComputedStyle(document.documentElement);
+    themedColours.set(name, style.getPropertyValue(name).trim());
+  }
+  return themedColours.get(name);
 }
 
 /** Colour, marker and dash of a line; beyond seven the dash tells lines of one colour apart. */
@@ -93,6 +100,7 @@ function setUpTheme(changed) {
   let own = false;
   const set = (dark) => {
     root.dataset.theme = dark ? "dark" : "light";
+    themedColours.clear();
     changed();
   };
   root.dataset.theme = system.matches ? "dark" : "light";

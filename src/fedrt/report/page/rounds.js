@@ -128,8 +128,12 @@ function drawRound() {
     fillGraphKey(counts);
     fillLinksTable();
   }
-  if (detail.clusters && chosen.span === "round") page.charts["chart-clusters"].change(clustersContent());
-  fillClustersKey();
+}
+
+/** The other half of it, a frame later, so that neither holds up the slider. */
+function drawRoundClusters() {
+  const { clusters } = theRun().detail;
+  if (clusters && chosen.span === "round") page.charts["chart-clusters"].change(clustersContent());
 }
 
 function fillClustersKey() {
@@ -143,17 +147,25 @@ function fillClustersKey() {
     `▶ all others wait for this one. Over the run, edge server ${most} was the last to finish most often: in ${last[most]} of ${plural(theRun().done, "round")}.${cut}`;
 }
 
-let slideWaits = false;
+let sliding = false;
 
 function slideTo(place) {
   const most = unpack(theRun().detail.rounds).length - 1;
   chosen.round = Math.max(0, Math.min(most, place));
   byId("round").value = chosen.round;
-  if (slideWaits) return;
-  slideWaits = true;
+  if (sliding) return;
+  sliding = true;
+  requestAnimationFrame(slideOn);
+}
+
+/** Draw the chosen round in two frames, and again if another one has been chosen meanwhile. */
+function slideOn() {
+  const { round } = chosen;
+  drawRound();
   requestAnimationFrame(() => {
-    slideWaits = false;
-    drawRound();
+    drawRoundClusters();
+    sliding = chosen.round !== round;
+    if (sliding) requestAnimationFrame(slideOn);
   });
 }
 
@@ -203,5 +215,6 @@ function fillRun() {
   show(byId("stacked-figure"), Boolean(run.detail.clusters));
   for (const id of ["chart-graph", "chart-clusters", "chart-stacked"]) page.charts[id].update();
   drawRound();
+  fillClustersKey();
   fillDevices();
 }

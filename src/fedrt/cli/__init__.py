@@ -19,11 +19,13 @@ from fedrt.cli import (
     estimate,
     front,
     plan,
+    report,
     reproduce,
     run,
     scenario,
     size,
     sweep,
+    watch,
 )
 from fedrt.cli.parser import Parser
 from fedrt.errors import FedrtError
@@ -31,6 +33,8 @@ from fedrt.errors import FedrtError
 COMMANDS = (
     run,
     compare,
+    report,
+    watch,
     estimate,
     sweep,
     size,

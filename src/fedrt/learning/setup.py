@@ -21,7 +21,7 @@ from fedrt.learning.evaluate import StackedAccuracy, accuracy
 from fedrt.learning.flat import FlatModel
 from fedrt.learning.measure import BITS_PER_PARAMETER
 from fedrt.learning.models import check_trains, make_model
-from fedrt.learning.partition import load_divided
+from fedrt.learning.partition import Parts, load_divided
 from fedrt.learning.samples import Samples
 from fedrt.learning.tuning import Tuning, cache_file, cores, remembered, tune
 from fedrt.learning.workers import WorkerEngine
@@ -106,6 +106,7 @@ class Setup:
     batches: Batches
     engine: Engine
     first_model: Tensor
+    parts: Parts
     notes: tuple[str, ...] = ()
     """What a user should know of it before it trains."""
 
@@ -187,6 +188,7 @@ def make_setup(
         batches=batches,
         engine=made,
         first_model=first_model,
+        parts=parts,
         notes=notes,
     )
 

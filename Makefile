@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test check format bench picture kill-campaign clean
+.PHONY: help demo test check format bench picture kill-campaign verify-cell clean
 
 help:
 	@echo "make demo    train five policies on digits, compare them, write their page (a minute)"
@@ -14,6 +14,7 @@ help:
 	@echo "make bench   the control benchmark (minutes)"
 	@echo "make picture draw the README's picture of the page anew; needs Chromium"
 	@echo "make kill-campaign   kill and resume a training run 50 times (20 minutes)"
+	@echo "make verify-cell NAME=cifar10-iid/fedrt-0   train a cell of results/ again and compare"
 	@echo "make clean   remove .venv and caches"
 
 demo: OUT := runs/demo-$(shell date +%Y%m%d-%H%M%S)
@@ -42,6 +43,9 @@ picture: $(VENV)/.ready-dev
 
 kill-campaign: $(VENV)/.ready-dev
 	$(BIN)/python tools/kill_campaign.py --trials 50 --seed 0
+
+verify-cell: $(VENV)/.ready
+	$(BIN)/python tools/verify_cell.py $(NAME)
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -90,7 +90,7 @@ WHAT: dict[str, tuple[tuple[Column, ...], tuple[str, ...]]] = {
     "table": (TABLE, METHODS),
     "fig-convergence": (TABLE, METHODS),
     "fig-energy": (TABLE, METHODS),
-    "fig-noniid": (NON_IID, ("fedrt", "static-t", "ce-fedavg")),
+    "fig-noniid": (NON_IID, ("fedrt", "static-t")),
     "fig-basegraph": ((*BASE_GRAPHS, *COMPLETE), ("fedrt",)),
     "choices": ((*TABLE, *BY_CLASS), ("fedrt",)),
 }

@@ -135,6 +135,24 @@ def test_cells_of_other_settings_are_refused(whole):
         carry_out([Cell(other, "fedrt", 0)], store, OPTIONS, note=quiet)
 
 
+def test_a_setting_that_came_later_does_not_make_a_cell_foreign(whole, tmp_path):
+    """What an older file does not name has its default."""
+    _, cells, found = whole
+    kept = found[cells[0].name]
+    text = "".join(
+        line
+        for line in kept.about["scenario"].splitlines(keepends=True)
+        if "evaluate_every" not in line
+    )
+    assert text != kept.about["scenario"]
+    usual = replace(TINY, settings=(*TINY.settings, "learning.evaluate_every=5"))
+    older = Store(tmp_path)
+    older.write(cells[0], replace(kept, about=kept.about | {"scenario": text}))
+    assert older.read(Cell(usual, "fedrt", 0)) is not None
+    with pytest.raises(InputError, match="other settings"):
+        older.read(cells[0])
+
+
 def test_own_policies_have_cells_too(tmp_path):
     cell = Cell(TINY, "trained:Moody", 0)
     found = carry_out([cell], Store(tmp_path), OPTIONS, note=quiet)

@@ -16,7 +16,7 @@ from fedrt.files import clear_torn
 from fedrt.policies import make_policy
 from fedrt.runs.directory import environment, read_run
 from fedrt.runs.training import Progress, RunOptions, carry_on, make_run_setup, start_run
-from fedrt.scenario import scenario_text
+from fedrt.scenario import read_scenario
 from fedrt.world.world import World
 
 Note = Callable[[str], None]
@@ -71,10 +71,9 @@ class Store:
 
 
 def _check_same(cell: Cell, kept: Kept, path: Path) -> None:
-    mine = scenario_text(cell.column.load())
     if (kept.about["policy"], kept.about["seed"]) != (cell.policy, cell.seed):
         raise InputError(f"{path}: is of {kept.about['policy']}, seed {kept.about['seed']}")
-    if kept.about["scenario"] != mine:
+    if read_scenario(kept.about["scenario"]) != cell.column.load():
         raise InputError(
             f"{path}: was trained under other settings than {cell.column.name} has now; remove it"
             " or give another --out"
@@ -92,7 +91,7 @@ class Workshop:
         """A fresh learner on the setup that is there, or on a new one."""
         from fedrt.learning.learner import Trainer
 
-        job = (scenario_text(world.scenario), world.seed, options)
+        job = (world.scenario, world.seed, options)
         if self.held is None or self.held[0] != job:
             self.close()
             self.held = (job, make_run_setup(world, options, tuning))
@@ -160,7 +159,7 @@ def _train(
     fresh = not run.exists()
     if not fresh:
         held = read_run(run)
-        if scenario_text(held.scenario) != scenario_text(scenario):
+        if held.scenario != scenario:
             raise InputError(f"{run}: was started under other settings; remove it")
     else:
         start_run(run, scenario, cell.policy, cell.seed, command, options)

@@ -23,7 +23,7 @@ from fedrt.graph import links_of
 from fedrt.policies import make_policy
 from fedrt.runs.checkpoint import Record, Resumed
 from fedrt.runs.loop import StandIn, make_world, run_rounds
-from fedrt.scenario import Scenario, scenario_text
+from fedrt.scenario import Scenario, read_scenario, scenario_text
 from fedrt.turns import Distances, GlobalRound, key_after_mixing, key_after_training
 
 FloatArray = NDArray[np.float64]
@@ -142,8 +142,7 @@ def same_training(cell: Cell, kept: Kept) -> Kept | None:
     kept ones as well: the comparison holds round by round, whatever the policy looks at.
     """
     scenario = cell.column.load()
-    text = scenario_text(scenario)
-    if kept.about["scenario"] != text or kept.about["seed"] != cell.seed:
+    if read_scenario(kept.about["scenario"]) != scenario or kept.about["seed"] != cell.seed:
         return None
     planned: dict[str, list[float]] = {name: [] for name in PLANNED}
     for (done, key), theirs in zip(replay(cell, scenario, kept), kept.keys, strict=True):

@@ -36,6 +36,18 @@ def load_scenario(source: str | Path, settings: Iterable[str] = ()) -> Scenario:
     for text in settings:
         layer = _parse_setting(text, problems)
         table = _overlay(table, layer)
+    return _checked(table, problems)
+
+
+def read_scenario(text: str) -> Scenario:
+    """The scenario that `scenario_text` wrote; settings it does not know yet take their defaults."""
+    try:
+        return _checked(tomllib.loads(text), [])
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InputError(f"the scenario is not TOML: {reason(error)}") from None
+
+
+def _checked(table: Mapping[str, Any], problems: list[str]) -> Scenario:
     scenario = read_table(Scenario, table, "scenario", problems)
     if scenario is not None:
         problems += broken_rules(scenario)

@@ -40,7 +40,7 @@ def load_scenario(source: str | Path, settings: Iterable[str] = ()) -> Scenario:
 
 
 def read_scenario(text: str) -> Scenario:
-    """The scenario that `scenario_text` wrote; settings it does not know yet take their defaults."""
+    """The scenario that `scenario_text` wrote; settings it does not name have their defaults."""
     try:
         return _checked(tomllib.loads(text), [])
     except (tomllib.TOMLDecodeError, RecursionError) as error:

@@ -47,7 +47,7 @@ def test_contraction_bounds_enclose_the_semidefinite_program(record_property):
             assert degree_contraction(graph.sum(axis=1).min(), size) <= zeta + 1e-7
             worst = max(worst, zeta - below)
     assert worst < 0.01
-    record_property("oracle", {"worst certified contraction below the best": worst})
+    record_property("oracle", {"worst certified contraction below the best": float(worst)})
 
 
 def test_a_target_only_ends_the_search_sooner():

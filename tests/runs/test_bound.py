@@ -70,7 +70,7 @@ def test_never_above_exhaustive_search(edges, seed, rounds, rho, factor, record_
     assert bound_s <= least_s * (1 + 1e-7)
     gap = 1 - bound_s / least_s
     assert gap < 0.01
-    record_property("oracle", {"worst gap of the bound to exhaustive search": gap})
+    record_property("oracle", {"worst gap of the bound to exhaustive search": float(gap)})
 
 
 def test_some_devices_without_limit_or_power():

@@ -183,7 +183,9 @@ def placed(places: list[float]) -> Trainer:
 
 
 def mixing_turn(topology: np.ndarray, t: int = 0) -> SimpleNamespace:
-    return SimpleNamespace(t=t, plan=SimpleNamespace(topology=topology, gossip_steps=1))
+    return SimpleNamespace(
+        t=t, plan=SimpleNamespace(topology=topology, gossip_steps=1, mixing=None)
+    )
 
 
 def test_the_sign_of_the_estimates_error():

@@ -286,7 +286,7 @@ def fill_up(monkeypatch, after):
     monkeypatch.setattr(Path, "replace", full)
 
 
-@pytest.mark.parametrize("after", [0, 1, 6, 7, 8])
+@pytest.mark.parametrize("after", [0, 1, 2, 7, 8, 9])
 def test_a_full_disk_is_one_line_and_nothing_is_lost(
     after, untouched, tmp_path, monkeypatch, capsys
 ):
@@ -300,8 +300,8 @@ def test_a_full_disk_is_one_line_and_nothing_is_lost(
     assert err.startswith(f"{run}/")
     assert err.endswith(": cannot be written: No space left on device\n")
     assert not list(run.rglob(f"*{TORN}"))
-    # record, checkpoint, four tables; then a record and a checkpoint a round
-    kept = {0: 0, 1: 0, 6: 1, 7: 1, 8: 2}[after]
+    # the partition, record, checkpoint, four tables; then a record and a checkpoint a round
+    kept = {0: 0, 1: 0, 2: 0, 7: 1, 8: 1, 9: 2}[after]
     assert len(checkpoints_of(run)) == kept
     notes = resumed(run)
     assert notes == ([f"going on after global round {kept - 1}"] if kept else [])

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from page_data import unpack
 from pyarrow import parquet
 from tiny import as_options, tiny
 from trained import train, trained
@@ -25,12 +26,6 @@ from fedrt.runs.estimate import estimate
 from fedrt.scenario import load_scenario
 
 POLICIES = ["fedrt", "static-r", "static-t", "ce-fedavg", "mll-sgd"]
-KINDS = {"f32": "<f4", "f64": "<f8", "i32": "<i4", "u8": "u1"}
-
-
-def unpack(packed):
-    ((kind, text),) = packed.items()
-    return np.frombuffer(base64.b64decode(text), dtype=KINDS[kind])
 
 
 def rows_of(path: Path) -> list[dict]:

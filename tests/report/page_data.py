@@ -1,0 +1,15 @@
+"""Reading the page's data in tests."""
+
+from __future__ import annotations
+
+import base64
+
+import numpy as np
+
+KINDS = {"f32": "<f4", "f64": "<f8", "i32": "<i4", "u8": "u1"}
+
+
+def unpack(packed):
+    """The array that the page packed."""
+    ((kind, text),) = packed.items()
+    return np.frombuffer(base64.b64decode(text), dtype=KINDS[kind])

@@ -7,8 +7,32 @@ import shutil
 import time
 
 import pytest
+from page_data import POLICIES, ROUNDS
+from tiny import tiny
+from trained import train, trained
+
+from fedrt.report.page.write import write_page
+from fedrt.runs.estimate import estimate
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+
+@pytest.fixture(scope="session")
+def compared(tmp_path_factory):
+    """Five policies without training on two seeds; short of energy, so that budgets break."""
+    out = tmp_path_factory.mktemp("page") / "compared"
+    scenario = tiny("fleet.energy_j_per_edge_round=0.7", f"rounds.global_rounds={ROUNDS}")
+    estimate(scenario, POLICIES, [0, 3], out, command="fedrt estimate <b>&")
+    write_page([out], out / "page.html")
+    return out
+
+
+@pytest.fixture(scope="session")
+def trained_run(tmp_path_factory):
+    """Five rounds of one policy, trained."""
+    run = train(tmp_path_factory.mktemp("page") / "trained", trained())
+    write_page([run], run / "page.html")
+    return run
 
 
 @pytest.fixture(scope="session")
@@ -42,6 +66,18 @@ class Viewer:
         self.tab.on("request", lambda request: self.requests.append(request.url))
         self.tab.goto(address)
         self.wait("window.fedrtPage && window.fedrtPage.ready")
+
+    def resize(self, width: int) -> None:
+        """Make the tab so many pixels wide and wait until every chart has followed."""
+        self.tab.set_viewport_size({"width": width, "height": 900})
+        self.wait(
+            "Array.from(document.querySelectorAll('.chart canvas')).every((c) => !c.offsetParent"
+            " || Math.abs(c.offsetWidth - c.closest('.chart').offsetWidth) < 1)"
+        )
+
+    def choose(self, name: str, value: str) -> None:
+        """Check a radio button of the page."""
+        self.tab.locator(f"input[name={name}][value={value}]").check()
 
     def run(self, script: str, *argument):
         return self.tab.evaluate(script, *argument)

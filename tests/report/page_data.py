@@ -1,4 +1,4 @@
-"""Reading the page's data in tests."""
+"""What the page's tests share: the size of a small comparison, and reading the page's data."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import base64
 
 import numpy as np
 
+POLICIES = ["fedrt", "static-r", "static-t", "ce-fedavg", "mll-sgd"]
+ROUNDS = 6
 KINDS = {"f32": "<f4", "f64": "<f8", "i32": "<i4", "u8": "u1"}
 
 

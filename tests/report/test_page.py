@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from page_data import unpack
+from page_data import POLICIES, unpack
 from pyarrow import parquet
 from tiny import as_options, tiny
-from trained import train, trained
+from trained import trained
 
 from fedrt.cli import main
 from fedrt.report.page import detail as detail_module
@@ -25,25 +25,9 @@ from fedrt.runs.account import PARTS
 from fedrt.runs.estimate import estimate
 from fedrt.scenario import load_scenario
 
-POLICIES = ["fedrt", "static-r", "static-t", "ce-fedavg", "mll-sgd"]
-
 
 def rows_of(path: Path) -> list[dict]:
     return parquet.read_table(path).to_pylist()
-
-
-@pytest.fixture(scope="module")
-def compared(tmp_path_factory):
-    """Five policies without training on two seeds; short of energy, so that budgets break."""
-    out = tmp_path_factory.mktemp("page") / "compared"
-    scenario = tiny("fleet.energy_j_per_edge_round=0.7", "rounds.global_rounds=6")
-    estimate(scenario, POLICIES, [0, 3], out, command="fedrt estimate <b>&")
-    return out
-
-
-@pytest.fixture(scope="module")
-def trained_run(tmp_path_factory):
-    return train(tmp_path_factory.mktemp("page") / "trained", trained())
 
 
 def report(*words: object) -> int:
@@ -127,6 +111,55 @@ def check_devices(folder, devices):
     assert unpack(devices["spent_j"]).tolist() == [r["spent_j"] for r in last]
     assert unpack(devices["over"]).tolist() == [r["left_j"] < 0 for r in last]
     assert any(unpack(devices["over"]))
+
+
+def edit(path, name, change):
+    """Rewrite a table's rows, as a list of named values."""
+    import pyarrow as pa
+
+    rows = [row for row in map(change, rows_of(path / f"{name}.parquet")) if row is not None]
+    parquet.write_table(pa.Table.from_pylist(rows), path / f"{name}.parquet")
+
+
+def test_links_clusters_and_devices_may_be_missing_in_rounds(compared, tmp_path, capsys):
+    """Link 0-1 is down in round 2 and unmentioned in 3, as is server 1; device 4 never comes."""
+    run = tmp_path / "run"
+    shutil.copytree(compared / "fedrt-0", run)
+    before = collect([run])["runs"][0]["detail"]
+
+    def link(row):
+        if (row["edge"], row["edge2"]) != (0, 1):
+            return row
+        at = row["global_round"]
+        return None if at == 3 else row | ({"bps": 0.0, "kept": False} if at == 2 else {})
+
+    edit(run, "links", link)
+    edit(run, "edges", lambda row: None if (row["global_round"], row["edge"]) == (3, 1) else row)
+    away = {(t, 4) for t in range(6)} | {(1, 2), (2, 2)}
+    edit(run, "devices", lambda r: None if (r["global_round"], r["device"]) in away else r)
+    assert report(run) == 0
+    assert capsys.readouterr().err == ""
+    detail = collect([run])["runs"][0]["detail"]
+    bps, old = (unpack(d["links"]["bps"]).reshape(6, 3) for d in (detail, before))
+    assert bps[2:4, 0].tolist() == [0, 0]
+    np.testing.assert_array_equal(np.delete(bps, [2, 3], 0), np.delete(old, [2, 3], 0))
+    assert np.isnan(unpack(detail["links"]["distance"]).reshape(6, 3)[3, 0])
+    parts = unpack(detail["clusters"]["parts"]).reshape(6, 3, 4)
+    assert np.isnan(parts[3, 1]).all()
+    assert np.isfinite(np.delete(parts, 1, 1)).all()
+    waiting = np.where(np.isnan(parts[:, :, 3]), np.inf, parts[:, :, 3])
+    expected = np.bincount(waiting.argmin(1), minlength=3)
+    assert unpack(detail["clusters"]["last"]).tolist() == expected.tolist()
+    devices = detail["devices"]
+    for name in ("bandwidth_hz", "cpu_hz"):
+        there = np.isfinite(unpack(devices[name]).reshape(6, 7))
+        assert set(zip(*np.nonzero(~there), strict=True)) == away
+    left, whole = (unpack(d["devices"]["left_j"]).reshape(6, 7) for d in (detail, before))
+    assert left[1:3, 2].tolist() == [whole[0, 2]] * 2
+    # Device 4 is the last of server 1's three and has its whole budget, 0.7 J x 12.
+    assert unpack(devices["edge"]).tolist() == [0, 0, 1, 1, 1, 2, 2]
+    assert unpack(devices["budget_j"])[4] == pytest.approx(8.4)
+    assert unpack(devices["spent_j"])[4] == 0
 
 
 def test_devices_that_sit_out_keep_what_they_have(tmp_path):

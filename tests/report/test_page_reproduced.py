@@ -173,6 +173,7 @@ def test_the_table_and_the_curves_in_the_browser(made, view):
     page.tab.locator("#study-0-curves select").select_option(label="FEMNIST")
     page.tab.locator("#study-0-curves input[value=round]").check()
     page.tab.locator("#study-0-curves .legend button", has_text="mll-sgd").press("Enter")
+    page.show(accuracy)
     lines = [s for s in page.series(accuracy) if s["type"] == "line" and s["name"] != "level"]
     assert [line["name"] for line in lines] == [*METHODS[:4], "my:Own"]
     cell = kept["femnist/my.Own-0"].rounds["accuracy"]

@@ -5,13 +5,15 @@
 Makes two comparisons of five policies without training: 300 rounds of 72 devices, and 1,000 rounds
 of 1,000 devices. Each number is the median over repeats, with all of them beside it. A task is what
 keeps the browser's main thread busy: by the clock, and of CPU, which does not count what else the
-machine does.
+machine does. On a busy machine run it under `nice -n -20` as root: Chromium sets priorities of its
+own, and Linux shares time between sessions first, so the benchmark hands its own on to all of them.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import statistics
 import subprocess
@@ -54,12 +56,35 @@ def write(runs: Path, out: Path) -> float:
     return time.monotonic() - began
 
 
+def hand_on_priority() -> None:
+    """Give every process that this one has started its own niceness, as far as one may."""
+    parents = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue  # it has ended meanwhile
+    ours = {os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in ours} - ours:
+        ours |= more
+    niceness = os.getpriority(os.PRIO_PROCESS, 0)
+    for pid in ours:
+        try:
+            for thread in Path(f"/proc/{pid}/task").iterdir():
+                os.setpriority(os.PRIO_PROCESS, int(thread.name), niceness)
+            Path(f"/proc/{pid}/autogroup").write_text(str(niceness))
+        except OSError:
+            continue
+
+
 def look(browser: Browser, page: Path) -> tuple[float, float, float]:
     """Milliseconds until the page is drawn, and of the longest task while the slider moves."""
     tab = browser.new_page(viewport={"width": 1280, "height": 900})
+    hand_on_priority()
     tab.goto(page.resolve().as_uri())
     ready = tab.evaluate(READY)
     tab.locator("#rounds").evaluate("(element) => element.scrollIntoView()")
+    hand_on_priority()
     tab.wait_for_timeout(1500)
     browser.start_tracing(page=tab, categories=TRACED)
     box = tab.locator("#round").bounding_box()

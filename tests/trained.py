@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import time
 from dataclasses import replace
 from math import nan
 from pathlib import Path
@@ -69,6 +71,14 @@ def train(path: Path, scenario: Scenario, policy: str = "fedrt", seed: int = 0, 
     """A whole run; its directory."""
     go_on(start(path, scenario, policy, seed, **options))
     return path
+
+
+class Leisurely(Softmax):
+    """Takes its time where FEDRT_TEST_PAUSE_S says how much, without work for the processor."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        time.sleep(float(os.environ.get("FEDRT_TEST_PAUSE_S", "0")))
+        return super().forward(images)
 
 
 class Moody:

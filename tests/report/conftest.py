@@ -4,11 +4,51 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 
 import pytest
+from page_data import POLICIES, ROUNDS
+from tiny import as_options, tiny
+from trained import train, trained
+from viewer import Viewer
+
+from fedrt.cli import main
+from fedrt.report.page.write import write_page
+from fedrt.runs.estimate import estimate
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+
+@pytest.fixture(scope="session")
+def compared(tmp_path_factory):
+    """Five policies without training on two seeds; short of energy, so that budgets break."""
+    out = tmp_path_factory.mktemp("page") / "compared"
+    scenario = tiny("fleet.energy_j_per_edge_round=0.7", f"rounds.global_rounds={ROUNDS}")
+    estimate(scenario, POLICIES, [0, 3], out, command="fedrt estimate <b>&")
+    write_page([out], out / "page.html")
+    return out
+
+
+@pytest.fixture(scope="session")
+def trained_run(tmp_path_factory):
+    """Five rounds of one policy, trained."""
+    run = train(tmp_path_factory.mktemp("page") / "trained", trained())
+    write_page([run], run / "page.html")
+    return run
+
+
+@pytest.fixture(scope="session")
+def studies(tmp_path_factory):
+    """The folders of a sweep, a front and a sizing, as their commands leave them."""
+    out = tmp_path_factory.mktemp("studies")
+    options = as_options("rounds.global_rounds=2")
+    common = [*options, "--policies", "fedrt,ce-fedavg", "--json"]
+    sweep = ["sweep", "quickstart", "--vary", "bandwidth.scale=1,2", "--vary", "backhaul.scale=1,2"]
+    assert main([*sweep, *common, "--out", str(out / "sweep")]) == 0
+    front = ["front", "quickstart", "--budgets", "0.5,1"]
+    assert main([*front, *common, "--out", str(out / "front")]) == 0
+    size = ["size", "quickstart", "--deadline", "200s", "--vary", "bandwidth.scale=0.5..8"]
+    assert main([*size, *options, "--json", "--out", str(out / "size")]) == 0
+    return out
 
 
 @pytest.fixture(scope="session")
@@ -24,67 +64,6 @@ def browser():
         launched = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield launched
         launched.close()
-
-
-class Viewer:
-    """A page in the browser that remembers what went wrong and who was asked for what."""
-
-    def __init__(self, browser, address: str, *, width: int = 1200, theme: str = "light") -> None:
-        size = {"width": width, "height": 900}
-        self.tab = browser.new_page(viewport=size, color_scheme=theme)
-        self.errors: list[str] = []
-        self.requests: list[str] = []
-        self.tab.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.tab.on(
-            "console",
-            lambda line: self.errors.append(line.text) if line.type == "error" else None,
-        )
-        self.tab.on("request", lambda request: self.requests.append(request.url))
-        self.tab.goto(address)
-        self.wait("window.fedrtPage && window.fedrtPage.ready")
-
-    def run(self, script: str, *argument):
-        return self.tab.evaluate(script, *argument)
-
-    def wait(self, script: str, seconds: float = 60.0) -> None:
-        """Wait until something holds; by asking, since the page's policy lets nobody evaluate."""
-        until = time.monotonic() + seconds
-        while not self.run(script):
-            assert time.monotonic() < until, f"still not so: {script}"
-            self.tab.wait_for_timeout(20)
-
-    def show(self, chart: str) -> None:
-        """Bring a chart into view and wait until it is drawn."""
-        self.tab.locator(f"#{chart}").scroll_into_view_if_needed()
-        self.wait(f"fedrtPage.charts['{chart}'].chart && !fedrtPage.charts['{chart}'].stale")
-
-    def show_all(self) -> None:
-        """Bring every chart that has something to show into view."""
-        for chart in self.run("Object.keys(fedrtPage.charts)"):
-            if self.tab.locator(f"#{chart}").is_visible():
-                self.show(chart)
-
-    def series(self, chart: str) -> list[dict]:
-        """The series of a chart: type, name and data."""
-        return self.run(
-            "(id) => fedrtPage.charts[id].chart.getOption().series"
-            ".map((s) => ({type: s.type, name: s.name, data: s.data}))",
-            chart,
-        )
-
-    def hover(self, chart: str, finder: dict, point: list) -> str:
-        """What the tooltip says over a point given in the chart's own values."""
-        self.show(chart)
-        x, y = self.run(
-            "([id, finder, point]) => fedrtPage.charts[id].chart.convertToPixel(finder, point)",
-            [chart, finder, point],
-        )
-        box = self.tab.locator(f"#{chart}").bounding_box()
-        self.tab.mouse.move(box["x"] + x - 3, box["y"] + y - 3)
-        self.tab.mouse.move(box["x"] + x, box["y"] + y)
-        tip = self.tab.locator(f"#{chart} .tip")
-        tip.wait_for(state="visible", timeout=5000)
-        return tip.inner_text()
 
 
 @pytest.fixture

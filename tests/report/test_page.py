@@ -12,9 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from page_data import POLICIES, unpack
 from pyarrow import parquet
-from tiny import as_options, tiny
-from trained import train, trained
+from tiny import tiny
+from trained import trained
 
 from fedrt.cli import main
 from fedrt.report.page import detail as detail_module
@@ -24,31 +25,9 @@ from fedrt.runs.account import PARTS
 from fedrt.runs.estimate import estimate
 from fedrt.scenario import load_scenario
 
-POLICIES = ["fedrt", "static-r", "static-t", "ce-fedavg", "mll-sgd"]
-KINDS = {"f32": "<f4", "f64": "<f8", "i32": "<i4", "u8": "u1"}
-
-
-def unpack(packed):
-    ((kind, text),) = packed.items()
-    return np.frombuffer(base64.b64decode(text), dtype=KINDS[kind])
-
 
 def rows_of(path: Path) -> list[dict]:
     return parquet.read_table(path).to_pylist()
-
-
-@pytest.fixture(scope="module")
-def compared(tmp_path_factory):
-    """Five policies without training on two seeds; short of energy, so that budgets break."""
-    out = tmp_path_factory.mktemp("page") / "compared"
-    scenario = tiny("fleet.energy_j_per_edge_round=0.7", "rounds.global_rounds=6")
-    estimate(scenario, POLICIES, [0, 3], out, command="fedrt estimate <b>&")
-    return out
-
-
-@pytest.fixture(scope="module")
-def trained_run(tmp_path_factory):
-    return train(tmp_path_factory.mktemp("page") / "trained", trained())
 
 
 def report(*words: object) -> int:
@@ -132,6 +111,55 @@ def check_devices(folder, devices):
     assert unpack(devices["spent_j"]).tolist() == [r["spent_j"] for r in last]
     assert unpack(devices["over"]).tolist() == [r["left_j"] < 0 for r in last]
     assert any(unpack(devices["over"]))
+
+
+def edit(path, name, change):
+    """Rewrite a table's rows, as a list of named values."""
+    import pyarrow as pa
+
+    rows = [row for row in map(change, rows_of(path / f"{name}.parquet")) if row is not None]
+    parquet.write_table(pa.Table.from_pylist(rows), path / f"{name}.parquet")
+
+
+def test_links_clusters_and_devices_may_be_missing_in_rounds(compared, tmp_path, capsys):
+    """Link 0-1 is down in round 2 and unmentioned in 3, as is server 1; device 4 never comes."""
+    run = tmp_path / "run"
+    shutil.copytree(compared / "fedrt-0", run)
+    before = collect([run])["runs"][0]["detail"]
+
+    def link(row):
+        if (row["edge"], row["edge2"]) != (0, 1):
+            return row
+        at = row["global_round"]
+        return None if at == 3 else row | ({"bps": 0.0, "kept": False} if at == 2 else {})
+
+    edit(run, "links", link)
+    edit(run, "edges", lambda row: None if (row["global_round"], row["edge"]) == (3, 1) else row)
+    away = {(t, 4) for t in range(6)} | {(1, 2), (2, 2)}
+    edit(run, "devices", lambda r: None if (r["global_round"], r["device"]) in away else r)
+    assert report(run) == 0
+    assert capsys.readouterr().err == ""
+    detail = collect([run])["runs"][0]["detail"]
+    bps, old = (unpack(d["links"]["bps"]).reshape(6, 3) for d in (detail, before))
+    assert bps[2:4, 0].tolist() == [0, 0]
+    np.testing.assert_array_equal(np.delete(bps, [2, 3], 0), np.delete(old, [2, 3], 0))
+    assert np.isnan(unpack(detail["links"]["distance"]).reshape(6, 3)[3, 0])
+    parts = unpack(detail["clusters"]["parts"]).reshape(6, 3, 4)
+    assert np.isnan(parts[3, 1]).all()
+    assert np.isfinite(np.delete(parts, 1, 1)).all()
+    waiting = np.where(np.isnan(parts[:, :, 3]), np.inf, parts[:, :, 3])
+    expected = np.bincount(waiting.argmin(1), minlength=3)
+    assert unpack(detail["clusters"]["last"]).tolist() == expected.tolist()
+    devices = detail["devices"]
+    for name in ("bandwidth_hz", "cpu_hz"):
+        there = np.isfinite(unpack(devices[name]).reshape(6, 7))
+        assert set(zip(*np.nonzero(~there), strict=True)) == away
+    left, whole = (unpack(d["devices"]["left_j"]).reshape(6, 7) for d in (detail, before))
+    assert left[1:3, 2].tolist() == [whole[0, 2]] * 2
+    # Device 4 is the last of server 1's three and has its whole budget, 0.7 J x 12.
+    assert unpack(devices["edge"]).tolist() == [0, 0, 1, 1, 1, 2, 2]
+    assert unpack(devices["budget_j"])[4] == pytest.approx(8.4)
+    assert unpack(devices["spent_j"])[4] == 0
 
 
 def test_devices_that_sit_out_keep_what_they_have(tmp_path):
@@ -246,29 +274,22 @@ def test_every_script_is_in_the_page():
     assert scripts == set(write.SCRIPTS)
 
 
-def test_studies_have_their_page(tmp_path, capsys):
-    options = as_options("rounds.global_rounds=2")
-    common = [*options, "--policies", "fedrt,ce-fedavg", "--json"]
-    sweep = ["sweep", "quickstart", "--vary", "bandwidth.scale=1,2", "--vary", "backhaul.scale=1,2"]
-    assert main([*sweep, *common, "--out", str(tmp_path / "sweep")]) == 0
-    front = ["front", "quickstart", "--budgets", "0.5,1"]
-    assert main([*front, *common, "--out", str(tmp_path / "front")]) == 0
-    size = ["size", "quickstart", "--deadline", "200s", "--vary", "bandwidth.scale=0.5..8"]
-    assert main([*size, *options, "--json", "--out", str(tmp_path / "size")]) == 0
-    folders = [tmp_path / name for name in ("sweep", "front", "size")]
-    studies = {study["kind"]: study for study in collect(folders)["studies"]}
-    saved = {name: json.loads((tmp_path / name / f"{name}.json").read_text()) for name in studies}
+def test_studies_have_their_page(studies, tmp_path):
+    folders = [studies / name for name in ("sweep", "front", "size")]
+    shown = {study["kind"]: study for study in collect(folders)["studies"]}
+    saved = {name: json.loads((studies / name / f"{name}.json").read_text()) for name in shown}
     for name in ("sweep", "front"):
-        for point, said in zip(studies[name]["points"], saved[name]["points"], strict=True):
+        for point, said in zip(shown[name]["points"], saved[name]["points"], strict=True):
             assert point["settings"] == list(said["settings"].values())
             for policy, numbers in said["policies"].items():
-                shown = point["policies"][policy]["total_time_s"]
-                assert shown["mean"] == numbers["total_time_s"]["mean"]
-    assert studies["size"]["answer"] == saved["size"]["value"]
-    assert len(studies["size"]["tried"]) == len(saved["size"]["tried"])
+                time_s = point["policies"][policy]["total_time_s"]
+                assert time_s["mean"] == numbers["total_time_s"]["mean"]
+    assert shown["size"]["answer"] == saved["size"]["value"]
+    assert len(shown["size"]["tried"]) == len(saved["size"]["tried"])
     for folder in folders:
-        assert report(folder) == 0
-        assert (folder / "page.html").stat().st_size < 2_000_000
+        out = tmp_path / f"{folder.name}.html"
+        assert report(folder, "--out", out) == 0
+        assert out.stat().st_size < 2_000_000
 
 
 DAMAGE = {

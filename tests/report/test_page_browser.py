@@ -6,34 +6,31 @@ import json
 import shutil
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from page_data import POLICIES, ROUNDS
 from pyarrow import parquet
-from tiny import as_options, tiny
-from trained import train, trained
+from tiny import tiny
+from viewer import Viewer
 
-from fedrt.cli import main
 from fedrt.report.page.write import write_page
 from fedrt.runs.estimate import estimate
 
-POLICIES = ["fedrt", "static-r", "static-t", "ce-fedavg", "mll-sgd"]
-ROUNDS = 8
+
+@pytest.fixture(scope="module")
+def on_compared(compared, browser):
+    """The comparison in one tab for many tests: each leaves it as it was."""
+    viewer = Viewer(browser, (compared / "page.html").as_uri())
+    yield viewer
+    viewer.tab.close()
 
 
 @pytest.fixture(scope="module")
-def compared(tmp_path_factory):
-    """Five policies on two seeds, without training, some devices over budget."""
-    out = tmp_path_factory.mktemp("browser") / "compared"
-    scenario = tiny("fleet.energy_j_per_edge_round=0.7", f"rounds.global_rounds={ROUNDS}")
-    estimate(scenario, POLICIES, [0, 3], out)
-    write_page([out], out / "page.html")
-    return out
-
-
-@pytest.fixture(scope="module")
-def trained_run(tmp_path_factory):
-    run = train(tmp_path_factory.mktemp("browser") / "trained", trained())
-    write_page([run], run / "page.html")
-    return run
+def on_trained(trained_run, browser):
+    """The trained run in one tab for many tests."""
+    viewer = Viewer(browser, (trained_run / "page.html").as_uri())
+    yield viewer
+    viewer.tab.close()
 
 
 def columns(path) -> dict[str, np.ndarray]:
@@ -46,16 +43,16 @@ def shown(value: float, digits: int) -> str:
     return np.format_float_positional(float(f"{value:.{digits}g}"), trim="-")
 
 
-def test_it_loads_alone_without_a_word_of_complaint(compared, trained_run, view):
-    for folder in (compared, trained_run):
-        page = view((folder / "page.html").as_uri())
-        page.show_all()
-        assert page.errors == []
-        assert page.requests == [(folder / "page.html").as_uri()]
+@pytest.mark.parametrize("name", ["on_compared", "on_trained"])
+def test_it_loads_alone_without_a_word_of_complaint(name, request):
+    page = request.getfixturevalue(name)
+    page.show_all()
+    assert page.errors == []
+    assert page.requests == [page.address]
 
 
-def test_five_policies_are_five_lines_with_bands(compared, view):
-    page = view((compared / "page.html").as_uri())
+def test_five_policies_are_five_lines_with_bands(compared, on_compared):
+    page = on_compared
     page.show("chart-energy")
     series = page.series("chart-energy")
     lines = [s for s in series if s["type"] == "line" and s["name"] != "budget"]
@@ -71,13 +68,16 @@ def test_five_policies_are_five_lines_with_bands(compared, view):
     left = [s["name"] for s in page.series("chart-energy") if s["type"] == "line"]
     assert left == ["fedrt", "static-r", "ce-fedavg", "mll-sgd", "budget"]
     # Against rounds instead of time.
-    page.tab.locator("input[name=axis][value=round]").check()
+    page.choose("axis", "round")
     xs = [x for x, _ in page.series("chart-energy")[1]["data"]]
     assert xs == list(range(ROUNDS))
+    page.choose("axis", "time_s")
+    button.press("Enter")
+    assert [s["name"] for s in page.series("chart-energy")] == [s["name"] for s in series]
 
 
-def test_hovering_a_curve_shows_the_saved_values(trained_run, view):
-    page = view((trained_run / "page.html").as_uri())
+def test_hovering_a_curve_shows_the_saved_values(trained_run, on_trained):
+    page = on_trained
     saved = columns(trained_run / "rounds.parquet")
     page.show("chart-accuracy")
     data = page.series("chart-accuracy")[0]["data"]
@@ -91,8 +91,8 @@ def test_hovering_a_curve_shows_the_saved_values(trained_run, view):
     assert shown(saved["loss"][3], 5) in page.hover("chart-loss", {"gridIndex": 0}, point)
 
 
-def test_the_slider_moves_the_graph_by_mouse_and_by_key(compared, view):
-    page = view((compared / "page.html").as_uri())
+def test_the_slider_moves_the_graph_by_mouse_and_by_key(compared, on_compared):
+    page = on_compared
     page.show("chart-graph")
     slider = page.tab.locator("#round")
     assert slider.input_value() == str(ROUNDS - 1)
@@ -100,7 +100,7 @@ def test_the_slider_moves_the_graph_by_mouse_and_by_key(compared, view):
     slider.focus()
     for t in range(ROUNDS - 1, -1, -1):
         assert slider.input_value() == str(t)
-        page.wait(f"document.getElementById('round-text').textContent.startsWith('round {t} of')")
+        page.wait_for_round(t)
         seen[t] = page.run(
             "fedrtPage.charts['chart-graph'].chart.getOption().series[0].links"
             ".map((l) => [l.link.from, l.link.to, l.link.bps, l.link.distance, l.link.fate])"
@@ -116,12 +116,14 @@ def test_the_slider_moves_the_graph_by_mouse_and_by_key(compared, view):
     # By mouse, to the middle of the slider.
     box = slider.bounding_box()
     page.tab.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    assert slider.input_value() in ("3", "4")
+    assert slider.input_value() in ("2", "3")
+    slider.press("End")
+    page.wait_for_round(ROUNDS - 1)
     assert page.errors == []
 
 
-def test_hovering_a_link_shows_its_speed_distance_and_fate(compared, view):
-    page = view((compared / "page.html").as_uri())
+def test_hovering_a_link_shows_its_speed_distance_and_fate(compared, on_compared):
+    page = on_compared
     page.show("chart-graph")
     rows = columns(compared / "fedrt-0" / "links.parquet")
     (last,) = np.flatnonzero(
@@ -135,8 +137,8 @@ def test_hovering_a_link_shows_its_speed_distance_and_fate(compared, view):
     assert shown(rows["distance"][last], 5) in said
 
 
-def test_hovering_a_cluster_and_a_device_shows_the_saved_values(compared, view):
-    page = view((compared / "page.html").as_uri())
+def test_hovering_a_cluster_and_a_device_shows_the_saved_values(compared, on_compared):
+    page = on_compared
     edges = columns(compared / "fedrt-0" / "edges.parquet")
     own = (edges["global_round"] == ROUNDS - 1) & (edges["edge"] == 1)
     page.show("chart-clusters")
@@ -148,15 +150,16 @@ def test_hovering_a_cluster_and_a_device_shows_the_saved_values(compared, view):
     said = page.hover("chart-heat", {"seriesIndex": 0}, [2, 4])
     assert "device 4" in said
     assert f"{shown(devices['bandwidth_hz'][here].mean() / 1e3, 4)} kHz" in said
-    page.tab.locator("input[name=heat][value=left_j]").check()
+    page.choose("heat", "left_j")
     said = page.hover("chart-heat", {"seriesIndex": 0}, [2, 4])
     left = devices["left_j"][here][-1]
     scaled = f"{shown(left, 4)} J" if abs(left) >= 1 else f"{shown(left * 1e3, 4)} mJ"
     assert scaled in said
+    page.choose("heat", "bandwidth_hz")
 
 
-def test_devices_over_budget_are_marked(compared, view):
-    page = view((compared / "page.html").as_uri())
+def test_devices_over_budget_are_marked(compared, on_compared):
+    page = on_compared
     devices = columns(compared / "fedrt-0" / "devices.parquet")
     over = [n for n in range(7) if devices["left_j"][devices["device"] == n][-1] < 0]
     assert over
@@ -170,26 +173,33 @@ def test_devices_over_budget_are_marked(compared, view):
 
 
 def test_dark_and_light_by_the_system_and_by_hand(compared, view):
-    def brightness(page):
+    page = view((compared / "page.html").as_uri(), theme="dark")
+
+    def brightness():
         colour = page.run("getComputedStyle(document.body).backgroundColor")
         return sum(int(part) for part in colour[4:-1].split(","))
 
-    light, dark = (view((compared / "page.html").as_uri(), theme=t) for t in ("light", "dark"))
-    assert brightness(light) > 600
-    assert brightness(dark) < 150
-    dark.tab.locator("#theme").press("Enter")
-    assert brightness(dark) > 600
-    dark.show_all()
-    light.tab.locator("#theme").click()
-    assert brightness(light) < 150
-    light.show_all()
-    assert light.errors == dark.errors == []
+    assert brightness() < 150
+    page.tab.emulate_media(color_scheme="light")
+    page.wait("document.documentElement.dataset.theme === 'light'")
+    assert brightness() > 600
+    page.show_all()
+    page.tab.locator("#theme").press("Enter")
+    assert brightness() < 150
+    page.show_all()
+    # What the viewer has chosen stays, whatever the system does.
+    page.tab.emulate_media(color_scheme="light")
+    page.tab.emulate_media(color_scheme="dark")
+    page.tab.locator("#theme").click()
+    assert brightness() > 600
+    assert page.errors == []
 
 
-@pytest.mark.parametrize("width", [390, 1600])
-def test_nothing_sticks_out_at_any_width(compared, trained_run, width, view):
-    for folder in (compared, trained_run):
-        page = view((folder / "page.html").as_uri(), width=width)
+@pytest.mark.parametrize("name", ["on_compared", "on_trained"])
+def test_nothing_sticks_out_at_any_width(name, request):
+    page = request.getfixturevalue(name)
+    for width in (390, 1600, 1200):
+        page.resize(width)
         page.show_all()
         assert page.run("document.documentElement.scrollWidth") <= width
         charts = page.run(
@@ -198,7 +208,33 @@ def test_nothing_sticks_out_at_any_width(compared, trained_run, width, view):
         )
         assert len(charts) >= 6
         assert all(0 <= left < right <= width for left, right in charts)
-        assert page.errors == []
+    assert page.errors == []
+
+
+def test_what_is_missing_in_a_round_is_shown_as_down_or_left_out(compared, tmp_path, view):
+    """In the last round link 0-1 has no speed, server 1 no rows, device 4 none in any round."""
+    run, last = tmp_path / "run", ROUNDS - 1
+    shutil.copytree(compared / "fedrt-0", run)
+    for name, keep in (
+        ("edges", lambda row: (row["global_round"], row["edge"]) != (last, 1)),
+        ("devices", lambda row: row["device"] != 4),
+        ("links", lambda row: True),
+    ):
+        path = run / f"{name}.parquet"
+        rows = [row for row in parquet.read_table(path).to_pylist() if keep(row)]
+        for row in rows:
+            if name == "links" and row["global_round"] == last and row["edge2"] == 1:
+                row["bps"] = 0.0
+        parquet.write_table(pa.Table.from_pylist(rows), path)
+    write_page([run], tmp_path / "page.html")
+    page = view((tmp_path / "page.html").as_uri())
+    page.show_all()
+    assert "1 down" in page.tab.locator("#graph-key").inner_text()
+    bars = page.series("chart-clusters")
+    assert [bar["data"][1] for bar in bars] == ["-"] * 4
+    assert all(isinstance(bar["data"][0], int | float) for bar in bars)
+    assert {row for _, row, _ in page.series("chart-heat")[0]["data"]} == {0, 1, 2, 3, 5, 6}
+    assert page.errors == []
 
 
 NASTY = "</script><img src=x onerror=window.broken=1><script>window.broken=1</script>&lt;"
@@ -261,21 +297,13 @@ def test_an_unfinished_run_says_how_far_it_came(rounds, trained_run, tmp_path, v
     assert page.errors == []
 
 
-def test_studies_in_the_browser(tmp_path, view):
-    common = [*as_options("rounds.global_rounds=2"), "--policies", "fedrt,ce-fedavg", "--json"]
-    sweep = ["sweep", "quickstart", "--vary", "bandwidth.scale=1,2", "--vary", "backhaul.scale=1,2"]
-    assert main([*sweep, *common, "--out", str(tmp_path / "sweep")]) == 0
-    assert (
-        main(
-            ["front", "quickstart", "--budgets", "0.5,1", *common, "--out", str(tmp_path / "front")]
-        )
-        == 0
-    )
-    write_page([tmp_path / "sweep", tmp_path / "front"], tmp_path / "page.html")
+def test_studies_in_the_browser(studies, tmp_path, view):
+    write_page([studies / name for name in ("sweep", "front", "size")], tmp_path / "page.html")
     page = view((tmp_path / "page.html").as_uri())
     page.show_all()
-    saved = json.loads((tmp_path / "sweep" / "sweep.json").read_text())["points"]
+    saved = json.loads((studies / "sweep" / "sweep.json").read_text())["points"]
     page.tab.locator("#study-0 select").nth(1).select_option(label="2")
+    page.show("chart-study-0")
     series = page.series("chart-study-0")
     assert [s["name"] for s in series] == ["fedrt", "ce-fedavg"]
     for s in series:

@@ -17,7 +17,7 @@ def add(commands: Commands[Parser]) -> None:
         "runs",
         nargs="+",
         metavar="RUN",
-        help="run directories, or folders that compare, estimate, sweep, front or size saved",
+        help="run directories, or folders that another command has saved, as compare or reproduce",
     )
     parser.add_argument(
         "--out", metavar="FILE", help="default: RUN/page.html, or page.html for several RUNs"

@@ -86,6 +86,9 @@ BY_CLASS = tuple(
 """The other reading of the Dirichlet partition."""
 COMPLETE = tuple(column for column in TABLE if column.name in ("cifar10-iid", "femnist"))
 
+SEEDS = (0, 1, 2)
+"""As many as the paper's."""
+
 WHAT: dict[str, tuple[tuple[Column, ...], tuple[str, ...]]] = {
     "table": (TABLE, METHODS),
     "fig-convergence": (TABLE, METHODS),

@@ -78,7 +78,9 @@ def table_rows(
 
 
 def _share_of_rounds(column: Column) -> float:
-    """The part of the paper's rounds that the column has."""
+    """The part of the paper's rounds that the column has; 1 for one that the paper has not."""
+    if paper_value("fedrt", column.name, "time") is None:
+        return 1.0
     full = Column(column.name, column.title, column.scenario).load()
     return column.load().rounds.global_rounds / full.rounds.global_rounds
 

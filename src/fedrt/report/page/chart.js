@@ -49,7 +49,7 @@ class Chart {
 
   /** Change a part of what is drawn; quick enough for a slider. */
   change(option) {
-    if (this.chart && this.inView && !this.stale) this.chart.setOption(option, { lazyUpdate: true });
+    if (this.chart && this.inView && !this.stale) this.chart.setOption(option, { lazyUpdate: true, silent: true });
     else this.stale = true;
   }
 }
@@ -107,8 +107,8 @@ function upright(name, more = {}) {
 const GRID = { left: 58, right: 22, top: 34, bottom: 48, containLabel: false };
 
 /** A line through points [x, y] in a line's own look, with a few markers on it. */
-function lineSeries(name, style, points, more = {}) {
-  const { colour, symbol, dash } = look(style);
+function lineSeries(name, style, points, more = {}, own = null) {
+  const { colour, symbol, dash } = look(style, own);
   const step = Math.max(1, Math.floor(points.length / MARKERS_PER_LINE));
   const offset = Math.floor((style % 5) * step * 0.2);
   return {

@@ -12,6 +12,7 @@ from fedrt import __version__
 from fedrt.errors import InputError
 from fedrt.report.page.curves import Line, baselines, line_data, make_lines
 from fedrt.report.page.detail import detail_data, share
+from fedrt.report.page.reproduced import read_reproduced
 from fedrt.report.page.saved import PageRun, read_saved
 from fedrt.report.page.sources import Found, find
 from fedrt.report.page.studies import read_study
@@ -28,7 +29,10 @@ def collect(paths: Sequence[Path]) -> dict[str, Any]:
     studies = []
     for kind, folder in found.studies:
         try:
-            studies.append(read_study(kind, folder))
+            if kind == "reproduced":
+                studies.append(read_reproduced(folder, found.problems))
+            else:
+                studies.append(read_study(kind, folder))
         except InputError as error:
             found.problems += error.lines
     if not runs and not studies and (found.empty or found.problems):

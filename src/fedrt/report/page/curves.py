@@ -10,11 +10,12 @@ import numpy as np
 
 from fedrt.policies import POLICIES
 from fedrt.report.page.encode import number, packed
-from fedrt.report.page.saved import PageRun
+from fedrt.report.page.saved import Columns, PageRun
 from fedrt.report.page.thin import extremes
 from fedrt.report.tables import BASELINES
 from fedrt.runs.account import PARTS
 from fedrt.runs.estimate import over_seeds, savings
+from fedrt.scenario import Scenario
 
 MOST_POINTS = 500
 QUANTITIES = (
@@ -98,30 +99,35 @@ def line_data(line: Line, lines: Sequence[Line]) -> dict[str, Any]:
         "trained": any(run.trained for run in line.runs),
         "done": most,
         "rounds": line.runs[0].planned,
-        "budget_j": budget_range(line.runs[0]),
-        "curves": {name: curve for name in QUANTITIES if (curve := _curve(level, name))},
+        "budget_j": budget_range(line.runs[0].said.scenario),
+        "curves": seeds_curves([run.rounds for run in level], QUANTITIES),
         "parts": _mean_parts(line),
         "row": summary_row(line, lines),
     }
 
 
-def _curve(runs: Sequence[PageRun], name: str) -> dict[str, Any] | None:
+def seeds_curves(seeds: Sequence[Columns], names: Sequence[str]) -> dict[str, Any]:
+    """The curves of what there is for all seeds, which have equally many rounds."""
+    return {name: curve for name in names if (curve := _curve(seeds, name))}
+
+
+def _curve(seeds: Sequence[Columns], name: str) -> dict[str, Any] | None:
     """Mean, least and greatest over seeds where there are values, with round and simulated time."""
-    if not runs or any(name not in run.rounds for run in runs):
+    if not seeds or any(name not in rounds for rounds in seeds):
         return None
-    values = np.stack([np.asarray(run.rounds[name], dtype=np.float64) for run in runs])
+    values = np.stack([np.asarray(rounds[name], dtype=np.float64) for rounds in seeds])
     there = np.flatnonzero(np.isfinite(values).all(0))
     if not len(there):
         return None
     values = values[:, there]
     kept = extremes(values.mean(0), MOST_POINTS)
-    time_s = np.stack([run.rounds["ends_at_s"] for run in runs])[:, there].mean(0)
+    time_s = np.stack([rounds["ends_at_s"] for rounds in seeds])[:, there].mean(0)
     curve: dict[str, Any] = {
         "round": packed(there[kept], "i4"),
         "time_s": packed(time_s[kept], "f8"),
         "mean": packed(values.mean(0)[kept], "f8"),
     }
-    if len(runs) > 1:
+    if len(seeds) > 1:
         curve["low"] = packed(values.min(0)[kept], "f8")
         curve["high"] = packed(values.max(0)[kept], "f8")
     if len(kept) < len(there):
@@ -129,9 +135,9 @@ def _curve(runs: Sequence[PageRun], name: str) -> dict[str, Any] | None:
     return curve
 
 
-def budget_range(run: PageRun) -> list[float] | None:
+def budget_range(scenario: Scenario) -> list[float] | None:
     """The least, mean and greatest whole budget of a device in J; None without limits."""
-    fleet, rounds = run.said.scenario.fleet, run.said.scenario.rounds
+    fleet, rounds = scenario.fleet, scenario.rounds
     given, times = fleet.energy_budget_j, 1
     if given is None:
         given, times = fleet.energy_j_per_edge_round, rounds.global_rounds * rounds.edge_rounds

@@ -22,6 +22,7 @@ from fedrt.report.page.saved import (
 )
 from fedrt.report.page.thin import bins, carried_on, mean_by, some_rounds
 from fedrt.runs.account import PARTS
+from fedrt.world.fleet import draw_fleet
 
 MOST_BINS = 80
 """Columns of a heat map; more cannot be told apart."""
@@ -114,15 +115,16 @@ def _clusters(run: PageRun, rows: Columns, kept: NDArray[np.int64], most: Share)
     parts = np.stack(
         [np.bincount(place, rows[name], minlength=done * edges) for name in PARTS], axis=-1
     ).reshape(done, edges, len(PARTS))
+    there = np.bincount(place, minlength=done * edges).reshape(done, edges) > 0
     # The cluster that all others wait for; its parts add up to the round's time.
-    last = parts[:, :, PARTS.index("waiting_s")].argmin(1)
+    last = np.where(there, parts[:, :, PARTS.index("waiting_s")], np.inf).argmin(1)
     bin_of_round, first, final = bins(done, MOST_STACKED)
     stacked = [
         mean_by(bin_of_round, parts[np.arange(done), last, i], len(first))
         for i in range(len(PARTS))
     ]
     return {
-        "parts": packed(parts[kept]),
+        "parts": packed(np.where(there[kept, :, None], parts[kept], np.nan)),
         "whole": packed(parts.sum(0), "f8"),
         "last": packed(np.bincount(last, minlength=edges), "i4"),
         "bins": {"first": packed(first, "i4"), "last": packed(final, "i4")},
@@ -131,19 +133,23 @@ def _clusters(run: PageRun, rows: Columns, kept: NDArray[np.int64], most: Share)
 
 
 def _links(run: PageRun, rows: Columns, kept: NDArray[np.int64], most: Share) -> dict[str, Any]:
-    """Speed, distance and fate of every link in the kept rounds."""
+    """Speed, distance and fate of every link in the kept rounds; one without a row is down."""
     path, edges = run.path / "links.parquet", run.said.scenario.fleet.num_edges
-    count, odd = divmod(len(rows["edge"]), run.done)
-    shape = (run.done, count)
-    if odd or not (rows["global_round"].reshape(shape) == np.arange(run.done)[:, None]).all():
-        raise InputError(f"{path}: must have the same links in every round")
-    ends = [whole_numbers(rows, name, edges, path).reshape(shape)[0] for name in ("edge", "edge2")]
+    ends = [whole_numbers(rows, name, edges, path) for name in ("edge", "edge2")]
+    links, link_of_row = np.unique(ends[0] * edges + ends[1], return_inverse=True)
+    place = (rows["global_round"].astype(np.int64), link_of_row)
+
+    def table(name: str, absent: float) -> FloatArray:
+        values = np.full((run.done, len(links)), absent)
+        values[place] = rows[name]
+        return values[kept]
+
     return {
-        "edge": packed(ends[0], "i4"),
-        "edge2": packed(ends[1], "i4"),
-        "bps": packed(rows["bps"].reshape(shape)[kept]),
-        "distance": packed(rows["distance"].reshape(shape)[kept]),
-        "kept": packed(rows["kept"].reshape(shape)[kept], "u1"),
+        "edge": packed(links // edges, "i4"),
+        "edge2": packed(links % edges, "i4"),
+        "bps": packed(table("bps", 0.0)),
+        "distance": packed(table("distance", np.nan)),
+        "kept": packed(table("kept", 0.0), "u1"),
     }
 
 
@@ -154,10 +160,11 @@ def _devices(run: PageRun, rows: Columns, kept: NDArray[np.int64], most: Share) 
     bin_of_round, first, last = bins(run.done, most.bins)
     place = bin_of_round[rows["global_round"].astype(np.int64)] * count + device
     shape = (len(first), count)
-    edge = np.zeros(count, dtype=np.int64)
-    edge[device] = whole_numbers(rows, "edge", run.said.scenario.fleet.num_edges, path)
-    left = np.full(shape, np.nan)
-    spent_j, left_j = np.zeros(count), np.full(count, np.inf)
+    # A device that never took part has no row: it stands as it was drawn.
+    fleet = draw_fleet(run.said.scenario, run.said.seed)
+    edge, left_j = fleet.edge_of_device.copy(), fleet.energy_budget_j.copy()
+    edge[device] = whole_numbers(rows, "edge", fleet.num_edges, path)
+    left, spent_j = np.full(shape, np.nan), np.zeros(count)
     # Rows come in the order of time: of several for one place, the last one stays.
     left.ravel()[place] = rows["left_j"]
     spent_j[device], left_j[device] = rows["spent_j"], rows["left_j"]

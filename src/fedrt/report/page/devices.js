@@ -26,7 +26,15 @@ function heatDevices() {
   const values = unpack(devices[chosen.heat]);
   const [first, last] = [unpack(devices.bins.first), unpack(devices.bins.last)];
   const [edge, over, budget, spent] = ["edge", "over", "budget_j", "spent_j"].map((key) => unpack(devices[key]));
-  const mean = (members, column) => members.reduce((sum, n) => sum + values[column * edge.length + n], 0) / members.length;
+  const mean = (members, column) => {
+    // Devices that sit out a round have no value in it.
+    let [sum, count] = [0, 0];
+    for (const n of members) {
+      const value = values[column * edge.length + n];
+      if (!Number.isNaN(value)) [sum, count] = [sum + value, count + 1];
+    }
+    return count ? sum / count : NaN;
+  };
   const below = chosen.heat === "left_j" && values.some((value) => value < 0);
   const sayCell = (r, c, value) => {
     const members = rows[r];

@@ -28,6 +28,11 @@ def number(value: Any) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
+def plain_data(value: Any) -> Any:
+    """What JSON holds, with numbers that the page's JSON cannot say as text."""
+    return json.loads(json.dumps(value), parse_constant=str)
+
+
 def page_json(data: Any) -> str:
     """Compact JSON that may stand between script tags, in ASCII whatever the names hold."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)

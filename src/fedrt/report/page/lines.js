@@ -22,20 +22,21 @@ const shownLines = () => page.data.lines.filter((line) => !chosen.hidden.has(lin
 const hasCurve = (name) => page.data.lines.some((line) => line.curves[name]);
 
 /** What is drawn of one quantity, in the units of the axes. */
-function curvesOf(name) {
-  const lines = shownLines().filter((line) => line.curves[name]);
+function curvesOf(name, all, along) {
+  const lines = all.filter((line) => line.curves[name]);
   const { scale = 1, unit } = QUANTITIES[name];
-  const xs = lines.map((line) => unpack(line.curves[name][chosen.axis]));
+  const xs = lines.map((line) => unpack(line.curves[name][along]));
   const [timeName, timeSize] = timeUnit(greatest(xs, 0));
-  const size = chosen.axis === "time_s" ? timeSize : 1;
+  const size = along === "time_s" ? timeSize : 1;
   const ys = lines.map((line) => unpack(line.curves[name].high || line.curves[name].mean));
   const [yName, ySize] = unit === "time" ? timeUnit(greatest(ys, 0)) : [unit, 1 / scale];
   return { lines, xs, size, timeName, ySize, yName };
 }
 
-function curveOption(name) {
+/** One quantity of some lines along "time_s" or "round"; `level` is one more dashed line across. */
+function curveOption(name, all = shownLines(), along = chosen.axis, level = null) {
   const { say, budget, from, name: title = name } = QUANTITIES[name];
-  const { lines, xs, size, timeName, ySize, yName } = curvesOf(name);
+  const { lines, xs, size, timeName, ySize, yName } = curvesOf(name, all, along);
   const series = [];
   lines.forEach((line, i) => {
     const curve = line.curves[name];
@@ -45,10 +46,11 @@ function curveOption(name) {
     if (curve.low) {
       series.push(bandSeries(`${line.label} range`, line.style, x, scaled(curve.low), scaled(curve.high)));
     }
-    series.push(lineSeries(line.label, line.style, x.map((value, k) => [value, mean[k]]), { z: 3 }));
+    series.push(lineSeries(line.label, line.style, x.map((value, k) => [value, mean[k]]), { z: 3 }, line.dash));
   });
   if (budget) series.push(...budgetSeries(lines));
-  const onTime = chosen.axis === "time_s";
+  if (level) series.push(levelSeries("level", level.value / ySize, level.text));
+  const onTime = along === "time_s";
   return {
     describe: `${title} of ${lines.map((line) => line.label).join(", ")} against ${onTime ? "simulated time" : "rounds"}`,
     grid: GRID,
@@ -57,23 +59,23 @@ function curveOption(name) {
     tooltip: {
       trigger: "axis",
       axisPointer: { type: "line", lineStyle: { color: themed("--muted") } },
-      formatter: (at) => curveTip(name, lines, xs, at[0].axisValue * size, say),
+      formatter: (at) => curveTip(name, lines, xs, at[0].axisValue * size, say, onTime),
     },
     series,
   };
 }
 
 /** Every line's value nearest to a place on the axis, each with its own round and time. */
-function curveTip(name, lines, xs, x, say) {
+function curveTip(name, lines, xs, x, say, onTime) {
   const rows = lines.map((line, i) => {
     const curve = line.curves[name];
     const k = nearest(xs[i], x);
     const low = curve.low ? unpack(curve.low)[k] : null;
     const range = curve.low ? ` (${say(low)} to ${say(unpack(curve.high)[k])})` : "";
     const where = `round ${unpack(curve.round)[k]}, ${sayTime(unpack(curve.time_s)[k])}`;
-    return [swatch(line.style), line.label, make("b", {}, say(unpack(curve.mean)[k]) + range), make("span", { class: "muted" }, where)];
+    return [swatch(line.style, line.dash), line.label, make("b", {}, say(unpack(curve.mean)[k]) + range), make("span", { class: "muted" }, where)];
   });
-  const heading = chosen.axis === "time_s" ? `at ${sayTime(x)}` : `round ${Math.round(x)}`;
+  const heading = onTime ? `at ${sayTime(x)}` : `round ${Math.round(x)}`;
   return tip(heading, rows);
 }
 
@@ -81,22 +83,29 @@ function curveTip(name, lines, xs, x, say) {
 function budgetSeries(lines) {
   const budgets = new Map();
   for (const { budget_j: budget } of lines) if (budget) budgets.set(budget.join(), budget);
-  const colour = themed("--muted");
   return Array.from(budgets.values(), ([low, mean, high]) => ({
+    ...levelSeries("budget", mean, low === high ? `budget ${sayJoules(mean)}` : `mean budget ${sayJoules(mean)}`),
+    markArea: low === high ? undefined : { silent: true, itemStyle: { color: themed("--muted"), opacity: 0.12 }, data: [[{ yAxis: low }, { yAxis: high }]] },
+  }));
+}
+
+/** A dashed line across the chart, with words on it. */
+function levelSeries(name, value, text) {
+  const colour = themed("--muted");
+  return {
     type: "line",
-    name: "budget",
-    data: [[0, mean]],
+    name,
+    data: [[0, value]],
     silent: true,
     symbol: "none",
     markLine: {
       silent: true,
       symbol: "none",
-      data: [{ yAxis: mean }],
+      data: [{ yAxis: value }],
       lineStyle: { color: colour, type: [6, 4], width: 1.5 },
-      label: { position: "insideStartTop", color: colour, formatter: low === high ? `budget ${sayJoules(mean)}` : `mean budget ${sayJoules(mean)}` },
+      label: { position: "insideStartTop", color: colour, formatter: text },
     },
-    markArea: low === high ? undefined : { silent: true, itemStyle: { color: colour, opacity: 0.12 }, data: [[{ yAxis: low }, { yAxis: high }]] },
-  }));
+  };
 }
 
 /** Seconds of each part of every line that has ended, as stacked bars. */
@@ -139,20 +148,27 @@ function partSeries(part, k, data, more = {}) {
   };
 }
 
-function drawLegend() {
-  const buttons = page.data.lines.map((line) => {
-    const shown = !chosen.hidden.has(line.label);
-    const button = make("button", { type: "button", "aria-pressed": shown }, swatch(line.style), line.label);
+/** A button for each line that takes it away and brings it back. */
+function fillLegend(element, lines, hidden, changed) {
+  const buttons = lines.map((line, i) => {
+    const shown = !hidden.has(line.label);
+    const button = make("button", { type: "button", "aria-pressed": shown }, swatch(line.style, line.dash), line.label);
     button.addEventListener("click", () => {
-      if (shown) chosen.hidden.add(line.label);
-      else chosen.hidden.delete(line.label);
-      drawLegend();
-      for (const id of LINE_CHARTS) page.charts[id].update();
-      Array.from(byId("legend").children)[page.data.lines.indexOf(line)].focus();
+      if (shown) hidden.add(line.label);
+      else hidden.delete(line.label);
+      fillLegend(element, lines, hidden, changed);
+      changed();
+      element.children[i].focus();
     });
     return button;
   });
-  byId("legend").replaceChildren(...buttons);
+  element.replaceChildren(...buttons);
+}
+
+function drawLegend() {
+  fillLegend(byId("legend"), page.data.lines, chosen.hidden, () => {
+    for (const id of LINE_CHARTS) page.charts[id].update();
+  });
 }
 
 const LINE_CHARTS = ["chart-accuracy", "chart-loss", "chart-energy", "chart-more", "chart-parts"];

@@ -30,16 +30,19 @@ function themed(name) {
   return themedColours.get(name);
 }
 
-/** Colour, marker and dash of a line; beyond seven the dash tells lines of one colour apart. */
-function look(style) {
+/** Colour, marker and dash of a line; beyond seven the dash tells lines of one colour apart.
+ * A dash given takes the place of its own, and one that is not solid goes with hollow markers. */
+function look(style, dash = null) {
   const colour = COLOURS[style % COLOURS.length];
   const turn = Math.floor(style / COLOURS.length);
   const shape = SYMBOLS[(style + turn) % SYMBOLS.length];
+  const hollow = Array.isArray(dash);
   return {
     colour: colour.startsWith("--") ? themed(colour) : colour,
     shape,
-    symbol: shape === "plus" ? PLUS : shape,
-    dash: DASHES[(style + 3 * turn) % DASHES.length],
+    hollow,
+    symbol: shape === "plus" ? PLUS : hollow ? `empty${shape[0].toUpperCase()}${shape.slice(1)}` : shape,
+    dash: dash || DASHES[(style + 3 * turn) % DASHES.length],
   };
 }
 
@@ -54,8 +57,8 @@ const SHAPES = {
 };
 
 /** A short piece of a line as it is drawn, for legends and tables. */
-function swatch(style) {
-  const { colour, shape: name, dash } = look(style);
+function swatch(style, own = null) {
+  const { colour, shape: name, dash, hollow } = look(style, own);
   const space = "http://www.w3.org/2000/svg";
   const svg = document.createElementNS(space, "svg");
   for (const [name, value] of [["width", 32], ["height", 14], ["aria-hidden", "true"]]) {
@@ -68,7 +71,8 @@ function swatch(style) {
   if (dash !== "solid") line.setAttribute("stroke-dasharray", dash.join(" "));
   const shape = document.createElementNS(space, "path");
   shape.setAttribute("d", SHAPES[name]);
-  shape.setAttribute("fill", colour);
+  shape.setAttribute("fill", hollow ? themed("--card") : colour);
+  shape.setAttribute("stroke", colour);
   svg.append(line, shape);
   return svg;
 }

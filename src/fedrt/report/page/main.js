@@ -69,6 +69,7 @@ function start() {
     if (!page.data) return;
     drawLegend();
     fillSummary();
+    fillStudies();
     updateAll();
     if (theRun()) drawRound();
   });

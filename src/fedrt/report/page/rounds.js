@@ -16,22 +16,22 @@ function clustersNow() {
   const parts = whole
     ? unpack(clusters.whole)
     : unpack(clusters.parts).subarray(chosen.round * edges * 4, (chosen.round + 1) * edges * 4);
-  let slowest = 0;
-  for (let c = 0; c < edges; c++) if (parts[4 * c + 3] < parts[4 * slowest + 3]) slowest = c;
-  return { parts, edges, slowest };
+  return { parts, edges, slowest: leastWaiting(parts, edges) };
+}
+
+/** The edge server that waits least; one that was not there has no parts. */
+function leastWaiting(parts, edges) {
+  let [slowest, least] = [0, Infinity];
+  for (let c = 0; c < edges; c++) if (parts[4 * c + 3] < least) [slowest, least] = [c, parts[4 * c + 3]];
+  return slowest;
 }
 
 /** The cluster that the others wait for in the chosen round; none if that is not known. */
 function slowestNow() {
   const { clusters, edges } = theRun().detail;
   if (!clusters) return -1;
-  const parts = unpack(clusters.parts);
-  let slowest = 0;
-  for (let c = 0; c < edges; c++) {
-    const at = (edge) => 4 * (chosen.round * edges + edge) + 3;
-    if (parts[at(c)] < parts[at(slowest)]) slowest = c;
-  }
-  return slowest;
+  const first = 4 * chosen.round * edges;
+  return leastWaiting(unpack(clusters.parts).subarray(first, first + 4 * edges), edges);
 }
 
 /** The bars to show: all clusters, or those that take longest where there are many. */
@@ -39,7 +39,8 @@ function barsNow() {
   const { parts, edges, slowest } = clustersNow();
   let order = Array.from({ length: edges }, (_, c) => c);
   if (edges > MOST_BARS) {
-    order.sort((a, b) => parts[4 * a + 3] - parts[4 * b + 3]);
+    const waiting = (c) => (Number.isNaN(parts[4 * c + 3]) ? Infinity : parts[4 * c + 3]);
+    order.sort((a, b) => waiting(a) - waiting(b) || a - b);
     order = order.slice(0, MOST_BARS);
   }
   return { parts, edges, slowest, order };
@@ -53,7 +54,7 @@ function clustersContent() {
   return {
     xAxis: { name: `seconds of ${whole ? "the run" : "the round"}`.replace("seconds", unit === "s" ? "seconds" : `time (${unit})`) },
     yAxis: { data: order.map((c) => (c === slowest && edges > 1 ? `▶ ${c}` : String(c))) },
-    series: PARTS.map((part, k) => ({ id: part, data: order.map((c) => parts[4 * c + k] / size) })),
+    series: PARTS.map((part, k) => ({ id: part, data: order.map((c) => (Number.isNaN(parts[4 * c + k]) ? "-" : parts[4 * c + k] / size)) })),
   };
 }
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.errors import InputError, reason
+from fedrt.report.page.encode import plain_data
 from fedrt.report.page.sources import read_json
 from fedrt.runs.directory import SavedRun, read_run
 
@@ -79,7 +80,7 @@ def read_saved(path: Path) -> PageRun:
         said=said,
         config=config,
         command=command if isinstance(command, str) else "",
-        environment=environment if isinstance(environment, dict) else {},
+        environment=plain_data(environment) if isinstance(environment, dict) else {},
         rounds=rounds,
     )
 

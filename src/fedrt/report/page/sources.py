@@ -1,4 +1,4 @@
-"""What the folders given to `fedrt report` hold: run directories, studies and figures."""
+"""What the folders given to `fedrt report` hold: runs, studies, reproduced cells and figures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ from fedrt.policies import POLICIES
 
 STUDIES = ("sweep", "front", "size")
 """Folders with `NAME.json` are the outcome of `fedrt NAME`."""
-MOST_FIGURES = 20
+CELLS = "cells"
+"""A folder with this one in it was filled by `fedrt reproduce`."""
+FIGURES = (".svg", ".pdf", ".png")
+MOST_FIGURES = 40
+READ = (".parquet", ".json", ".toml", ".npz", *FIGURES)
 
 
 @dataclass
@@ -53,6 +57,8 @@ def _look_at(path: Path, found: Found) -> None:
     said = read_json(path / "run.json") if (path / "run.json").is_file() else {}
     said = said if isinstance(said, dict) else {}
     studies = [(name, path) for name in STUDIES if (path / f"{name}.json").is_file()]
+    if (path / CELLS).is_dir():
+        studies.append(("reproduced", path))
     folders = [entry for entry in path.iterdir() if entry.is_dir() and entry.name[:1] != "."]
     runs = [folder for folder in folders if (folder / "run.json").is_file()]
     policies, seeds = said.get("policies"), said.get("seeds")
@@ -69,13 +75,13 @@ def _look_at(path: Path, found: Found) -> None:
     elif any((path / name).is_file() for name in ("run.json", "rounds.parquet")):
         runs = [path]
         found.planned += 1
+    elif (path / "table.csv").is_file():
+        raise InputError(f"{path}: has a table but no {CELLS}/, from which its page is made")
     else:
-        raise InputError(f"{path}: holds no run, comparison, sweep, front or size")
+        raise InputError(f"{path}: holds no run, comparison, sweep, front, size or reproduction")
     found.runs += runs
     found.studies += studies
-    found.figures += sorted(f for f in path.iterdir() if f.suffix in (".svg", ".png"))[
-        :MOST_FIGURES
-    ]
+    found.figures += sorted(f for f in path.iterdir() if f.suffix in FIGURES)[:MOST_FIGURES]
 
 
 def run_order(run: Path, policies: Sequence[Any]) -> tuple[int, str, int, str]:
@@ -99,10 +105,12 @@ def signature(paths: Sequence[Path]) -> tuple[tuple[str, int, int], ...]:
     seen = []
     for path in paths:
         for folder, folders, files in os.walk(path):
-            inner = Path(folder) != path
-            folders[:] = [] if inner else sorted(name for name in folders if name[:1] != ".")
+            inner = Path(folder).relative_to(path).parts
+            # Runs are in the folders given or one below, kept cells one further down.
+            deeper = not inner or inner == (CELLS,)
+            folders[:] = sorted(name for name in folders if name[:1] != ".") if deeper else []
             for name in sorted(files):
-                if name.endswith((".parquet", ".json", ".toml", ".svg", ".png")):
+                if name.endswith(READ):
                     try:
                         state = os.stat(os.path.join(folder, name))
                     except OSError:

@@ -115,6 +115,7 @@ function sizeOption(study) {
   };
 }
 
+const STUDY_OPTIONS = { sweep: sweepOption, front: frontOption, size: sizeOption };
 const STUDY_WORDS = { sweep: "Sweep", front: "Time against energy", size: "Sizing" };
 
 /** A select for each varied setting that is not on the axis, and one for the axis itself. */
@@ -168,8 +169,11 @@ function studyTable(study) {
 
 /** A section for each study; those that were there keep what was chosen in them. */
 function fillStudies() {
-  const sections = page.data.studies.map((study, number) => {
+  const charts = [];
+  const sections = page.data.studies.flatMap((study, number) => {
     const id = `chart-study-${number}`;
+    if (study.kind === "reproduced") return reproducedSections(study, number, charts);
+    charts.push([id, () => STUDY_OPTIONS[study.kind](study, chosen.studies[number])]);
     const state = (chosen.studies[number] ??= { x: study.kind === "sweep" ? axisKeys(study)[0] : 0, others: {} });
     const heading = make("h2", {}, `${STUDY_WORDS[study.kind]}: ${study.scenario} `, make("span", { class: "muted" }, study.folder));
     const chart = make("div", { id, class: "chart tall" });
@@ -185,8 +189,5 @@ function fillStudies() {
   });
   for (const [id, chart] of Object.entries(page.charts)) if (id.startsWith("chart-study")) chart.dispose();
   byId("studies").replaceChildren(...sections);
-  const options = { sweep: sweepOption, front: frontOption, size: sizeOption };
-  page.data.studies.forEach((study, number) => {
-    new Chart(`chart-study-${number}`, () => options[study.kind](study, chosen.studies[number]));
-  });
+  for (const [id, option] of charts) new Chart(id, option);
 }

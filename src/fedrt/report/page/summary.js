@@ -74,8 +74,13 @@ function fillConfigs() {
 function fillFigures() {
   const { figures } = page.data;
   show(byId("figures"), figures.length > 0);
-  const items = figures.map(({ name, address }) => make("li", {}, make("a", { href: address }, name)));
-  byId("figures-list").replaceChildren(...items);
+  const stems = new Map();
+  for (const { name, address } of figures) {
+    const [, stem, kind] = name.match(/^(.*)\.([^.]*)$/);
+    const link = make("a", { href: address }, kind);
+    stems.set(stem, [...(stems.get(stem) || [`${stem}: `]), link, " "]);
+  }
+  byId("figures-list").replaceChildren(...Array.from(stems.values(), (parts) => make("li", {}, ...parts)));
 }
 
 function fillNav() {

@@ -20,8 +20,8 @@ from fedrt.report.page.encode import page_json
 HERE = Path(__file__).parent
 LIBRARY = HERE / "vendor" / "echarts" / "echarts.min.js"
 SCRIPTS = (
-    *("data", "words", "look", "chart", "lines", "graph", "rounds", "heat", "devices", "studies"),
-    *("summary", "main"),
+    *("data", "words", "look", "chart", "lines", "graph", "rounds", "heat", "devices"),
+    *("reproduced", "studies", "summary", "main"),
 )
 MARK = "<!-- a FedRT page -->"
 """By this a page is known for one of ours, which may be written over."""

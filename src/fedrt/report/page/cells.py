@@ -1,0 +1,149 @@
+"""The kept cells of a folder that `fedrt reproduce` has filled: what is there, wrong or missing."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedrt.errors import InputError
+from fedrt.experiments.cells import SEEDS, WHAT, Column, cells_of
+from fedrt.experiments.kept import Kept, read_kept
+from fedrt.report.page.encode import number, plain_data
+
+Found = dict[str, Kept]
+
+
+def read_cells(folder: Path, problems: list[str]) -> Found:
+    """The cells that read and fit together, by their names; the others add to the problems."""
+    found: Found = {}
+    for path in sorted((folder / "cells").glob("*/*.npz")):
+        if path.name.startswith("."):
+            continue
+        try:
+            kept = read_kept(path)
+            _check(path, kept)
+        except InputError as error:
+            problems += error.lines
+        else:
+            found[kept.about["cell"]] = kept
+    return _alike(folder, found, problems)
+
+
+def _check(path: Path, kept: Kept) -> None:
+    """Complain about a cell that is not the one its name says, or is no whole training."""
+    about, rounds = kept.about, kept.rounds
+    policy, seed = about["policy"], about["seed"]
+    texts = (about["cell"], policy, about["scenario"])
+    if not all(isinstance(text, str) for text in texts) or type(seed) is not int:
+        raise InputError(f"{path}: does not say what it is")
+    name = f"{path.parent.name}/{path.stem}"
+    if about["cell"] != name or path.stem != f"{policy.replace(':', '.')}-{seed}":
+        raise InputError(f"{path}: says that it is {about['cell']}, {policy}, seed {seed}")
+    there = all(values.ndim == 1 and len(values) for values in rounds.values())
+    planned = there and np.isfinite([rounds["ends_at_s"], rounds["energy_j_mean"]]).all()
+    if not planned or rounds["ends_at_s"][-1] <= 0 or np.isnan(rounds["accuracy"]).all():
+        raise InputError(f"{path}: holds no whole training")
+
+
+def _alike(folder: Path, found: Found, problems: list[str]) -> Found:
+    """The cells without those whose settings are not those of most in their column."""
+    settings = {name: (k.about["scenario"], len(k.distance)) for name, k in found.items()}
+    usual: dict[str, Any] = {}
+    for column in {name.partition("/")[0] for name in found}:
+        own = Counter(each for name, each in settings.items() if name.startswith(f"{column}/"))
+        usual[column] = own.most_common(1)[0][0]
+    odd = [name for name in found if settings[name] != usual[name.partition("/")[0]]]
+    problems += [
+        f"{folder / 'cells' / name}.npz: was trained under other settings than the rest of its"
+        " column"
+        for name in odd
+    ]
+    return {name: kept for name, kept in found.items() if name not in odd}
+
+
+def known_columns() -> dict[str, tuple[Column, tuple[str, ...]]]:
+    """Every column of the paper's table and figures by its name, with the policies it needs."""
+    known: dict[str, tuple[Column, tuple[str, ...]]] = {}
+    for columns, policies in WHAT.values():
+        for column in columns:
+            before = known[column.name][1] if column.name in known else ()
+            known[column.name] = (column, tuple(dict.fromkeys((*before, *policies))))
+    return known
+
+
+def stock(folder: Path, found: Found) -> dict[str, Any]:
+    """For every column and policy the seeds that are there, and the cells that are missing."""
+    known = known_columns()
+    seeds = sorted({*SEEDS, *(kept.about["seed"] for kept in found.values())})
+    missing = [
+        cell.name
+        for column, policies in known.values()
+        for cell in cells_of([column], policies, seeds)
+        if cell.name not in found
+    ]
+    here = dict.fromkeys([*known, *sorted({name.partition("/")[0] for name in found})])
+    policies = list(dict.fromkeys(p for _, needed in known.values() for p in needed))
+    policies += sorted({k.about["policy"] for k in found.values()} - set(policies))
+    rows = []
+    for name in here:
+        column, needed = known[name] if name in known else (Column(name, name, ""), ())
+        rows.append(
+            {
+                "title": column.title,
+                "seeds": [_seeds(found, name, policy) for policy in policies],
+                "needed": [policy in needed for policy in policies],
+            }
+        )
+    return {
+        "policies": policies,
+        "seeds": seeds,
+        "rows": rows,
+        "missing": missing,
+        "of": len(missing) + len(found),
+        "again": _again(folder, found),
+    }
+
+
+def _seeds(found: Found, column: str, policy: str) -> list[int]:
+    return sorted(
+        kept.about["seed"]
+        for name, kept in found.items()
+        if name.startswith(f"{column}/") and kept.about["policy"] == policy
+    )
+
+
+def _again(folder: Path, found: Found) -> str:
+    """The command that trains what is missing."""
+    quick = any("--quick" in str(kept.about.get("command", "")).split() for kept in found.values())
+    words = ["fedrt", "reproduce", "all", *(["--quick"] if quick else []), "--out", str(folder)]
+    return shlex.join(words)
+
+
+def origins(found: Found) -> list[dict[str, Any]]:
+    """Where and how the cells were trained: one entry for each device and set of versions."""
+    groups: dict[str, list[Kept]] = {}
+    for kept in found.values():
+        where = (kept.about.get("device"), kept.about.get("environment"))
+        groups.setdefault(repr(where), []).append(kept)
+    return [_origin(cells) for cells in groups.values()]
+
+
+def _origin(cells: Sequence[Kept]) -> dict[str, Any]:
+    about = cells[0].about
+    environment, device = about.get("environment"), about.get("device")
+    own = [kept for kept in cells if "trained_as" not in kept.about]
+    walls = [number(kept.about.get("train_wall_s")) for kept in own]
+    commands = dict.fromkeys(str(kept.about.get("command") or "") for kept in cells)
+    return {
+        "device": device if isinstance(device, str) else "unknown",
+        "environment": plain_data(environment) if isinstance(environment, dict) else {},
+        "trained": len(own),
+        "shared": len(cells) - len(own),
+        "wall_s": sum(wall for wall in walls if wall is not None),
+        "commands": [command for command in commands if command],
+    }

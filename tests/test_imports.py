@@ -31,7 +31,7 @@ HOMES = {
     "matplotlib": {"report"},
     "plotly": {"report"},
     "playwright": set(),
-    "numba": {"control"},
+    "numba": {"control", "learning"},
     "sklearn": {"learning"},
 }
 

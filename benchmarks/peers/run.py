@@ -5,7 +5,8 @@
 
 First every side must give our averaged model in float64. Then the sides take turns, each turn in
 fresh processes: a warm-up round, then `--rounds` in float32, of which the median counts; every
-round's model is checked. Nothing else should run meanwhile.
+round's model is checked. A side that fails in a turn is left out of it and counted; the results so
+far are saved after every turn. Nothing else should run meanwhile.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,8 @@ ROOT = HERE.parent.parent
 sys.path.insert(0, str(HERE.parent))
 
 from control import commit, machine, summary  # noqa: E402
+
+from fedrt.files import write_text  # noqa: E402
 
 PEERS = {"pfl": ROOT / ".venv-pfl", "flower": ROOT / ".venv-flower"}
 SIDES = {
@@ -62,6 +66,10 @@ def set_up() -> None:
         subprocess.run([*pip, "-r", str(lock)], check=True)
 
 
+class SideError(Exception):
+    """A side ended without a result; says how."""
+
+
 def run_side(side: str, job: Path, more: list[str]) -> dict[str, Any]:
     """Run one side in processes of its own; what it reports."""
     name = side.split("-")[0]
@@ -73,7 +81,7 @@ def run_side(side: str, job: Path, more: list[str]) -> dict[str, Any]:
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if done.returncode or not lines:
         tail = "\n".join(done.stderr.splitlines()[-15:])
-        raise SystemExit(f"{side} failed ({done.returncode}):\n{tail}")
+        raise SideError(f"{side} failed ({done.returncode}):\n{tail}")
     return json.loads(lines[-1])
 
 
@@ -87,29 +95,54 @@ def check(sides: list[str], job: Path) -> dict[str, float]:
     return found
 
 
-def take_turns(sides: list[str], job: Path, repeats: int, rounds: int) -> dict[str, Any]:
-    """Time the sides one after the other, again and again, each turn from another one on."""
+def take_turns(
+    sides: list[str], job: Path, repeats: int, rounds: int, keep: Callable[[dict[str, Any]], None]
+) -> dict[str, Any]:
+    """Time the sides one after the other, again and again, each turn from another one on.
+
+    What is there after a turn goes to `keep`. A side that fails in a turn is left out of it and
+    counted.
+    """
     reports: dict[str, list[dict[str, Any]]] = {side: [] for side in sides}
+    failed = dict.fromkeys(sides, 0)
+    rows: dict[str, Any] = {}
     for turn in range(repeats):
         first = turn % len(sides)
         for side in sides[first:] + sides[:first]:
-            report = run_side(side, job, ["--rounds", str(rounds)])
+            try:
+                report = run_side(side, job, ["--rounds", str(rounds)])
+            except SideError as error:
+                failed[side] += 1
+                print(f"turn {turn + 1}: {error}", flush=True)
+                continue
             reports[side].append(report)
             print(f"turn {turn + 1}: {side} {report['seconds_per_round']:.3f} s", flush=True)
-    rows: dict[str, Any] = {}
+        rows = summarise(reports, failed)
+        keep(rows)
+    return rows
+
+
+def summarise(
+    reports: dict[str, list[dict[str, Any]]], failed: dict[str, int]
+) -> dict[str, dict[str, Any]]:
+    """A row for each side: of its times, memory and turns that failed; the first is what counts."""
+    rows: dict[str, dict[str, Any]] = {}
     for side, of_side in reports.items():
-        rows[side] = {
-            **summary([report["seconds_per_round"] for report in of_side]),
-            "worst_difference_float32": max(report["worst_difference"] for report in of_side),
-            "peak_rss_mb": max(report["memory_mb"]["peak_rss"] for report in of_side),
-            "pss_mb": max(report["memory_mb"]["pss"] for report in of_side),
-            "threads_per_process": round(of_side[0]["threads"]),
-            "what": of_side[0]["side"],
-            "versions": of_side[0]["versions"],
-        }
-    ours = rows[sides[0]]["median_s"]
+        rows[side] = {"failed_turns": failed[side]}
+        if of_side:
+            rows[side] |= {
+                **summary([report["seconds_per_round"] for report in of_side]),
+                "worst_difference_float32": max(report["worst_difference"] for report in of_side),
+                "peak_rss_mb": max(report["memory_mb"]["peak_rss"] for report in of_side),
+                "pss_mb": max(report["memory_mb"]["pss"] for report in of_side),
+                "threads_per_process": round(of_side[0]["threads"]),
+                "what": of_side[0]["side"],
+                "versions": of_side[0]["versions"],
+            }
+    ours = next(iter(rows))
     for row in rows.values():
-        row[f"times_{sides[0]}"] = row["median_s"] / ours
+        if "median_s" in row and "median_s" in rows[ours]:
+            row[f"times_{ours}"] = row["median_s"] / rows[ours]["median_s"]
     return rows
 
 
@@ -118,11 +151,22 @@ def show(rows: dict[str, Any]) -> None:
     ours = next(iter(rows))
     print(f"{'side':21} median s (quartiles)     / {ours:9} peak RSS MB  PSS MB  off in float32")
     for side, row in rows.items():
+        failed = f"  failed in {row['failed_turns']} turns" if row["failed_turns"] else ""
+        if "median_s" not in row:
+            print(f"{side:21} {failed.strip()}")
+            continue
         spread = f"{row['median_s']:.3f} ({row['q1_s']:.3f} to {row['q3_s']:.3f})"
+        times = row.get(f"times_{ours}", float("nan"))
         print(
-            f"{side:21} {spread:24} {row[f'times_{ours}']:11.2f} {row['peak_rss_mb']:11.0f}"
-            f" {row['pss_mb']:7.0f} {row['worst_difference_float32']:15.1e}"
+            f"{side:21} {spread:24} {times:11.2f} {row['peak_rss_mb']:11.0f}"
+            f" {row['pss_mb']:7.0f} {row['worst_difference_float32']:15.1e}{failed}"
         )
+
+
+def save(file: Path, results: dict[str, Any]) -> None:
+    """Write the results, whole or not at all."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_text(file, json.dumps(results, indent=1) + "\n")
 
 
 def arguments() -> argparse.Namespace:
@@ -167,13 +211,17 @@ def main() -> None:
         make = [sys.executable, str(HERE / "make_job.py"), str(job), "--dataset", args.dataset]
         make += ["--devices", str(args.devices), "--steps", str(args.steps)]
         subprocess.run(make, check=True)
-        results["worst_difference_float64"] = check(sides, job)
+        try:
+            results["worst_difference_float64"] = check(sides, job)
+        except SideError as error:
+            raise SystemExit(str(error)) from error
         results["load_before"] = os.getloadavg()[0]
-        results["sides"] = take_turns(sides, job, args.repeats, args.rounds)
-    show(results["sides"])
-    if args.save:
-        args.save.parent.mkdir(parents=True, exist_ok=True)
-        args.save.write_text(json.dumps(results, indent=1) + "\n")
+
+        def keep(rows: dict[str, Any]) -> None:
+            if args.save:
+                save(args.save, results | {"sides": rows})
+
+        show(take_turns(sides, job, args.repeats, args.rounds, keep))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from torch.nn import functional as fn
 
 from fedrt.learning.models import MODELS
 from fedrt.learning.reorder import pool_before_relu
-from fedrt.learning.rows import convolve, over_space, pays
+from fedrt.learning.rows import FEW, MANY, NARROW, convolve, pays
 from fedrt.learning.stack import StackedModule
 
 EXACT = {"rtol": 1e-12, "atol": 1e-11}
@@ -69,12 +69,20 @@ def test_rows_are_for_models_whose_channels_leave_vectors_part_empty():
     assert not pays(nn.Linear(3, 5))
 
 
-def test_pooling_keeps_the_batch_innermost():
-    x = torch.randn(3, 5, 6, 8)
-    inner = x.permute(1, 2, 3, 0).contiguous().permute(3, 0, 1, 2)
-    pooled = over_space(fn.max_pool2d, inner, 2)
-    assert torch.equal(pooled, fn.max_pool2d(x, 2))
-    assert pooled.stride(0) == 1
+@pytest.mark.parametrize("outputs", [FEW - 1, FEW, 2 * FEW + 1, MANY + 1])
+def test_the_weights_gradient_in_parts_is_torchs(outputs):
+    """Numbers of outputs below, at, beside and beyond those that are taken a few at a time."""
+    layer = nn.Conv2d(2, outputs, 3).double()
+    assert NARROW >= 3 * (3 * 2 + 1)
+    x = torch.randn(2, 2, 6, 6, dtype=torch.float64)
+    got = convolve(x, layer.weight[None], layer.bias[None], layer)
+    along = torch.randn(got.shape, dtype=torch.float64)
+    for mine, torchs in zip(
+        torch.autograd.grad(got, list(layer.parameters()), along),
+        torch.autograd.grad(layer(x), list(layer.parameters()), along),
+        strict=True,
+    ):
+        torch.testing.assert_close(mine, torchs, **EXACT)
 
 
 class Pooled(nn.Module):

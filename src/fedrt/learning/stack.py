@@ -25,6 +25,7 @@ from torch.utils import _pytree as tree
 
 from fedrt.learning import rows
 from fedrt.learning.grouped import convolve, has_grouped_gradient
+from fedrt.learning.pooling import over_space
 from fedrt.learning.reorder import pool_before_relu
 
 # Layers and functions that act on every value, or on space within a channel.
@@ -249,7 +250,7 @@ class _Stacker(fx.Interpreter):
         if isinstance(layer, nn.Flatten):
             return self._fold(value.folded().flatten(1))
         if isinstance(layer, SPATIAL_LAYERS):
-            return self._fold(rows.over_space(layer, value.folded()))
+            return self._fold(over_space(layer, value.folded()))
         return value.same(layer(value.data))
 
     def _fold(self, data: Tensor) -> Copies:
@@ -339,7 +340,7 @@ class _Stacker(fx.Interpreter):
             if target in POINTWISE:
                 return first.same(target(first.data, *args[1:], **kwargs))
             if target in _spatial_functions():
-                return self._fold(rows.over_space(target, first.folded(), *args[1:], **kwargs))
+                return self._fold(over_space(target, first.folded(), *args[1:], **kwargs))
             if target in BINARY and len(args) == 2 and not kwargs:
                 return self._combine(target, first, args[1])
             if target is torch.flatten and (*args[1:], *kwargs.values()) == (1,):

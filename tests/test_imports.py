@@ -19,6 +19,7 @@ ORDER = [
     {"learning"},
     {"decision"},
     {"runs"},
+    {"experiments"},
     {"report"},
     {"cli"},
     {"__main__"},

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from hashlib import blake2b
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,3 +73,25 @@ class GlobalRound:
     def last(self) -> EdgeRound:
         """The edge round that ends in mixing."""
         return self.edge_rounds[-1]
+
+
+def key_after_training(before: bytes, turn: EdgeRound) -> bytes:
+    """The key of the models that an edge round's training makes of those with the key `before`.
+
+    Training knows nothing of seconds or joules: equal keys mean equal models.
+    """
+    return digest(before, turn.t, turn.r, turn.who, turn.plan.local_steps)
+
+
+def key_after_mixing(before: bytes, turn: EdgeRound) -> bytes:
+    """The same for the mixing that ends a global round."""
+    return digest(before, turn.plan.gossip_steps, turn.plan.topology)
+
+
+def digest(before: bytes, *parts: Any) -> bytes:
+    """A digest of what led to a state."""
+    found = blake2b(before, digest_size=16)
+    for part in parts:
+        found.update(part.tobytes() if isinstance(part, np.ndarray) else repr(part).encode())
+        found.update(b"\x1f")
+    return found.digest()

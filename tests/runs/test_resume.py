@@ -398,7 +398,7 @@ def test_a_run_that_another_process_ends_meanwhile_is_not_run_again(
 def test_a_finished_run_prints_its_summary(untouched, tmp_path, capsys, monkeypatch):
     run = shutil.copytree(untouched(), tmp_path / "run")
     before = {path: path.stat().st_mtime_ns for path in run.rglob("*")}
-    monkeypatch.setattr("fedrt.runs.training.make_trainer", None)
+    monkeypatch.setattr("fedrt.runs.training.opened_trainer", None)
     for _ in range(2):
         assert main(["run", "--resume", str(run), "--json"]) == 0
         out, err = capsys.readouterr()

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from fedrt import __version__
-from fedrt.cli import compare, data, estimate, front, plan, run, scenario, size, sweep
+from fedrt.cli import compare, data, estimate, front, plan, reproduce, run, scenario, size, sweep
 from fedrt.cli.parser import Parser
 from fedrt.errors import FedrtError
 
@@ -44,6 +44,6 @@ def build_parser() -> Parser:
     parser = Parser(prog="fedrt", description="Plans federated learning at the network edge.")
     parser.add_argument("--version", action="version", version=f"fedrt {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for module in (run, compare, estimate, sweep, size, front, plan, scenario, data):
+    for module in (run, compare, estimate, sweep, size, front, reproduce, plan, scenario, data):
         module.add(commands)
     return parser

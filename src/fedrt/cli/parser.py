@@ -72,13 +72,13 @@ def read_policies(text: str) -> list[str]:
     """The policies of a comma-separated list; `all` are the shipped ones."""
     from fedrt.policies import POLICIES
 
-    return list(POLICIES) if text == "all" else _unique(text, "--policies")
+    return list(POLICIES) if text == "all" else read_list(text, "--policies")
 
 
 def read_seeds(text: str) -> list[int]:
     """The seeds of a comma-separated list."""
     seeds = []
-    for word in _unique(text, "--seeds"):
+    for word in read_list(text, "--seeds"):
         if not (word.isascii() and word.isdigit() and len(word) <= 18):
             raise InputError(f"--seeds {shown(word)}: must be a whole number >= 0")
         seeds.append(int(word))
@@ -113,7 +113,8 @@ def save_picture(draw: Callable[[], Figure], out: Path, stem: str) -> None:
         print(f"note: {error}", file=sys.stderr)
 
 
-def _unique(text: str, option: str) -> list[str]:
+def read_list(text: str, option: str) -> list[str]:
+    """The words of a comma-separated list, each given once."""
     words = [word.strip() for word in text.split(",")]
     if not all(words):
         raise InputError(f"{option} {shown(text)}: must be a comma-separated list without gaps")

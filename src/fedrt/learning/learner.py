@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from fedrt.control.mixing import MIXINGS
 from fedrt.learning.aggregate import averaging_weights, distance_to_average, mix, pairwise_distance
 from fedrt.learning.engine import TrainingOrder
 from fedrt.learning.setup import Setup
-from fedrt.turns import Distances, EdgeRound
+from fedrt.turns import Distances, EdgeRound, digest, key_after_mixing, key_after_training
 
 FloatArray = NDArray[np.float64]
 
@@ -58,7 +57,7 @@ class Trainer:
     def train(self, turn: EdgeRound) -> None:
         """Train every device of the turn from its edge's model, and average per edge."""
         order = self._order(turn)
-        self.key = _key(self.key, turn.t, turn.r, order.devices, order.local_steps)
+        self.key = key_after_training(self.key, turn)
         trained = self._once(self.key, lambda: self.setup.engine.train(self.models, order))
         self.models = trained.models
         self.loss_sum += float(trained.loss_sum.sum())
@@ -72,7 +71,7 @@ class Trainer:
             self.before_mixing = pairwise_distance(self._parameters())
         mixing = MIXINGS[scenario.control.mixing](topology)
         psi = turn.plan.gossip_steps
-        self.key = _key(self.key, psi, topology)
+        self.key = key_after_mixing(self.key, turn)
         self.models = self._once(self.key, lambda: mix(self.models, mixing, psi))
         unmeasured = ~self.linked & ~np.eye(len(topology), dtype=bool)
         gap = self.estimate.distance - self.last_true
@@ -101,7 +100,7 @@ class Trainer:
             of_average, *of_edges = self.setup.accuracies(states)
             return [of_average, float(np.mean(of_edges)), min(of_edges), max(of_edges)]
 
-        return dict(zip(names, self._once(_key(self.key, "accuracy"), measure), strict=True))
+        return dict(zip(names, self._once(digest(self.key, "accuracy"), measure), strict=True))
 
     def _order(self, turn: EdgeRound) -> TrainingOrder:
         samples = None
@@ -155,12 +154,3 @@ class Trainer:
         self.linked = np.array(state["linked"])
         self.before_mixing = np.array(state["before_mixing"])
         self.began = time.monotonic()
-
-
-def _key(before: bytes, *parts: Any) -> bytes:
-    """A digest of what led to a state."""
-    digest = blake2b(before, digest_size=16)
-    for part in parts:
-        digest.update(part.tobytes() if isinstance(part, np.ndarray) else repr(part).encode())
-        digest.update(b"\x1f")
-    return digest.digest()

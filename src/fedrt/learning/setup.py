@@ -119,6 +119,14 @@ class Setup:
         model, samples = self.model, self.samples
         return lambda states: [accuracy(model, state, samples, half) for state in states]
 
+    @property
+    def device_name(self) -> str:
+        """What trains, as its maker calls it."""
+        device = self.samples.device
+        if device.type == "cuda":
+            return torch.cuda.get_device_name(device)
+        return "cpu"
+
     def close(self) -> None:
         """End what the engine started."""
         if isinstance(self.engine, WorkerEngine):

@@ -11,6 +11,9 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fedrt.errors import InputError
 from fedrt.files import write_whole
 from fedrt.policies import POLICIES
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+FloatArray = NDArray[np.float64]
+
 # Okabe and Ito's colours, which people with any colour vision can tell apart.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#000000", "#56B4E9")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
@@ -33,6 +38,11 @@ GREY = "#666666"
 FRONT: dict[str, Any] = {"color": "#cccccc", "linewidth": 4}
 OVER: dict[str, Any] = {"ls": "none", "marker": "o", "ms": 14, "mfc": "none", "mec": GREY}
 UNITS = {"hz": "Hz", "bps": "bit/s", "j": "J", "w": "W", "db": "dB", "m": "m", "bits": "bit"}
+UNDATED: dict[str, dict[str, Any]] = {
+    "png": {},
+    "svg": {"Date": None},
+    "pdf": {"CreationDate": None},
+}
 MOST_PANELS = 9
 MOST_TICKS = 6
 LOG_FROM = 5.0
@@ -54,17 +64,19 @@ def new_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def save_figure(figure: Figure, folder: Path, stem: str) -> None:
-    """Write the figure as PNG and SVG; the same figure gives the same bytes."""
+def save_figure(
+    figure: Figure, folder: Path, stem: str, kinds: Sequence[str] = ("png", "svg")
+) -> None:
+    """Write the figure as PNG, SVG or PDF; the same figure gives the same bytes."""
     import matplotlib
 
     with warnings.catch_warnings(), matplotlib.rc_context({"svg.hashsalt": "fedrt"}):
         # A letter that the font lacks is no reason to complain in a terminal.
         warnings.simplefilter("ignore")
-        for kind, metadata in (("png", {}), ("svg", {"Date": None})):
+        for kind in kinds:
 
-            def write(path: Path, kind: str = kind, metadata: Any = metadata) -> None:
-                figure.savefig(path, format=kind, dpi=150, metadata=metadata)
+            def write(path: Path, kind: str = kind) -> None:
+                figure.savefig(path, format=kind, dpi=150, metadata=UNDATED[kind])
 
             write_whole(folder / f"{stem}.{kind}", write)
 
@@ -114,6 +126,19 @@ def tidy_axes(axes: Axes) -> None:
     axes.grid(visible=True, which="major", color="#dddddd", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def draw_seeds(axes: Axes, x: FloatArray, values: FloatArray, style: Mapping[str, Any]) -> None:
+    """The mean over seeds as a line, their range as a band; (seeds, rounds), NaN is left out.
+
+    Where x differs between seeds its mean is taken.
+    """
+    there = ~np.isnan(values[0])
+    x = np.atleast_2d(x).mean(0)[there]
+    axes.plot(x, values.mean(0)[there], **{"markevery": 0.15, **style})
+    if len(values) > 1:
+        low, high = values.min(0)[there], values.max(0)[there]
+        axes.fill_between(x, low, high, color=style["color"], alpha=0.12, lw=0)
 
 
 def legend_below(figure: Figure, axes: Axes, inches: float = 1.5) -> None:

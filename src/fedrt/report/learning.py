@@ -10,7 +10,13 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from fedrt.report.figures import legend_below, new_figure, policy_style, tidy_axes
+from fedrt.report.figures import (
+    draw_seeds,
+    legend_below,
+    new_figure,
+    policy_style,
+    tidy_axes,
+)
 from fedrt.report.tables import comparison_table
 from fedrt.runs.account import Summary
 from fedrt.runs.compare import differences
@@ -114,15 +120,9 @@ def accuracy_figure(out: Path, policies: Sequence[str], seeds: Sequence[int]) ->
         curves[policy] = {c: np.stack([table[c].to_numpy() for table in tables]) for c in columns}
     size, unit = time_unit(max(float(curve["ends_at_s"].max()) for curve in curves.values()))
     for policy, curve in curves.items():
-        time = curve["ends_at_s"].mean(0) / size
+        style = policy_style(policy, policies) | {"label": policy}
         for axes, name, scale in ((left, "accuracy", 100.0), (right, "loss", 1.0)):
-            values = curve[name] * scale
-            there = ~np.isnan(values[0])
-            style = policy_style(policy, policies) | {"markevery": 0.15, "label": policy}
-            axes.plot(time[there], values.mean(0)[there], **style)
-            if len(seeds) > 1:
-                low, high = values.min(0)[there], values.max(0)[there]
-                axes.fill_between(time[there], low, high, color=style["color"], alpha=0.12, lw=0)
+            draw_seeds(axes, curve["ends_at_s"] / size, curve[name] * scale, style)
     for axes, label in ((left, "test accuracy of the average model (%)"), (right, "training loss")):
         axes.set_xlabel(f"simulated training time ({unit})")
         axes.set_ylabel(label)

@@ -83,6 +83,17 @@ def training_progress(
         yield lambda done: bar.update(task, advance=1, description=words(done))
 
 
+@contextmanager
+def cell_progress(name: str, rounds: int) -> Iterator[Callable[[Any], None] | None]:
+    """Gives what to call after each round of a cell; None without a terminal."""
+    with _bar(rounds) as bar:
+        if bar is None:
+            yield None
+            return
+        task = bar.add_task(name, total=rounds)
+        yield lambda done: bar.advance(task)
+
+
 def _line(done: Any, rounds: int, text: str) -> None:
     """A line for every tenth of a run."""
     number = done.last.t + 1

@@ -22,6 +22,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -176,12 +177,24 @@ def environment() -> dict[str, Any]:
     return {
         "fedrt": fedrt.__version__,
         "commit": commit(),
+        "source": source_digest(),
         "python": platform.python_version(),
         "libraries": libraries,
         "system": platform.platform(),
         "processor": processor(),
         "cores": os.cpu_count(),
     }
+
+
+def source_digest() -> str:
+    """A digest of the package's source: the same code has the same, with or without git."""
+    package = Path(fedrt.__file__).resolve().parent
+    found = blake2b(digest_size=16)
+    for path in sorted(package.rglob("*")):
+        if path.suffix in (".py", ".toml", ".json"):
+            found.update(path.relative_to(package).as_posix().encode() + b"\0")
+            found.update(path.read_bytes() + b"\0")
+    return found.hexdigest()
 
 
 def processor() -> str:

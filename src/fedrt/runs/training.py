@@ -8,7 +8,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -24,10 +24,11 @@ from fedrt.runs.history import History
 from fedrt.runs.loop import make_world, run_rounds
 from fedrt.scenario import Scenario
 from fedrt.scenario.fields import read_table, setting
-from fedrt.turns import GlobalRound, Learner
+from fedrt.turns import GlobalRound
 from fedrt.world.world import World
 
 Progress = Callable[[GlobalRound], None]
+OpenTrainer = Callable[[World, "RunOptions", Path], AbstractContextManager[Any]]
 
 
 @dataclass(frozen=True)
@@ -60,11 +61,13 @@ def carry_on(
     note: Callable[[str], None] = print,
     *,
     fresh: bool = False,
+    open_trainer: OpenTrainer | None = None,
 ) -> Summary:
     """Train from the newest checkpoint to the end; the summary. A finished run is not run again.
 
     `fresh` says that the directory was made for this call: if what was asked for cannot even start,
-    the directory goes again, so that the command can be given anew.
+    the directory goes again, so that the command can be given anew. `open_trainer` is for callers
+    that carry on several runs with one setup.
     """
     run, options = _read(path)
     if run.summary is not None:
@@ -79,7 +82,8 @@ def carry_on(
         for folder in (path, checkpoints.checkpoints, checkpoints.records):
             clear_torn(folder)
         try:
-            return _train(run, options, directory, checkpoints, progress, note)
+            job = _Job(directory, checkpoints, options, open_trainer or opened_trainer)
+            return job.train(run, progress, note)
         except (InputError, InfeasibleError):
             if fresh and not checkpoints.records.exists():
                 directory.remove()
@@ -97,30 +101,6 @@ def _read(path: Path) -> tuple[SavedRun, RunOptions]:
     return run, options
 
 
-def _train(
-    run: SavedRun,
-    options: RunOptions,
-    directory: RunDirectory,
-    checkpoints: Checkpoints,
-    progress: Progress | None,
-    note: Callable[[str], None],
-) -> Summary:
-    data_dir = Path(options.data_dir) if options.data_dir else None
-    world, policy = make_world(run.scenario, run.seed, data_dir), make_policy(run.policy)
-    trainer = make_trainer(world, options, directory.path / "tuning.json")
-    state, records, notes = checkpoints.load(trainer.state())
-    for line in (*trainer.setup.notes, *notes):
-        note(line)
-    if records:
-        trainer.restore(state)
-        note(f"going on after global round {len(records) - 1}")
-    job = _Job(directory, checkpoints, options, world, policy, trainer)
-    try:
-        return job.run(Resumed(records, trainer), len(records), progress)
-    finally:
-        trainer.setup.close()
-
-
 def make_run_setup(world: World, options: RunOptions, tuning_file: Path) -> Any:
     """The data, model and engine that the options ask for; loads torch."""
     from fedrt.learning.setup import make_setup
@@ -136,11 +116,16 @@ def make_run_setup(world: World, options: RunOptions, tuning_file: Path) -> Any:
     )
 
 
-def make_trainer(world: World, options: RunOptions, tuning_file: Path) -> Any:
-    """The learner of a world."""
+@contextmanager
+def opened_trainer(world: World, options: RunOptions, tuning_file: Path) -> Iterator[Any]:
+    """The learner of a world, with a setup that ends with the block."""
     from fedrt.learning.learner import Trainer
 
-    return Trainer(make_run_setup(world, options, tuning_file))
+    setup = make_run_setup(world, options, tuning_file)
+    try:
+        yield Trainer(setup)
+    finally:
+        setup.close()
 
 
 @dataclass
@@ -150,20 +135,41 @@ class _Job:
     directory: RunDirectory
     checkpoints: Checkpoints
     options: RunOptions
-    world: World
-    policy: Policy
-    trainer: Any
+    open_trainer: OpenTrainer
 
-    def run(self, learner: Learner, finished: int, progress: Progress | None) -> Summary:
-        account = Account(self.world, self.policy, self.options.device_rows)
+    def train(
+        self, run: SavedRun, progress: Progress | None, note: Callable[[str], None]
+    ) -> Summary:
+        data_dir = Path(self.options.data_dir) if self.options.data_dir else None
+        world, policy = make_world(run.scenario, run.seed, data_dir), make_policy(run.policy)
+        tuning_file = self.directory.path / "tuning.json"
+        with self.open_trainer(world, self.options, tuning_file) as trainer:
+            state, records, notes = self.checkpoints.load(trainer.state())
+            for line in (*trainer.setup.notes, *notes):
+                note(line)
+            if records:
+                trainer.restore(state)
+                note(f"going on after global round {len(records) - 1}")
+            return self._rounds(world, policy, trainer, records, progress)
+
+    def _rounds(
+        self,
+        world: World,
+        policy: Policy,
+        trainer: Any,
+        records: list[Record],
+        progress: Progress | None,
+    ) -> Summary:
+        account = Account(world, policy, self.options.device_rows)
+        finished = len(records)
         board = self._board(finished)
         try:
-            for done in run_rounds(self.world, self.policy, learner):
+            for done in run_rounds(world, policy, Resumed(records, trainer)):
                 new = done.last.t >= finished
                 with uninterrupted():
                     account.add(done)
                     if new:
-                        self._save(done, account.history)
+                        self._save(done, account.history, world, trainer)
                 if new and board is not None:
                     board.add(done)
                 if progress is not None:
@@ -188,12 +194,12 @@ class _Job:
 
         return Board(self.directory.path / "tensorboard", finished)
 
-    def _save(self, done: GlobalRound, history: History) -> None:
+    def _save(self, done: GlobalRound, history: History, world: World, trainer: Any) -> None:
         rounds = done.last.t + 1
         self.checkpoints.save_record(done.last.t, Record(done.distances, done.metrics))
-        last = rounds == self.world.scenario.rounds.global_rounds
+        last = rounds == world.scenario.rounds.global_rounds
         if rounds % self.options.checkpoint_every == 0 or last:
-            self.checkpoints.save(rounds, self.trainer.state())
+            self.checkpoints.save(rounds, trainer.state())
         self.directory.save_sometimes(history)
 
 

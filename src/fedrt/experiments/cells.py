@@ -1,0 +1,132 @@
+"""The cells of the paper's table and figures: a setting of the experiment, a policy and a seed.
+
+A cell is the unit of work: it is trained by itself, saved, and shared by every table and figure
+that shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from fedrt.errors import InputError
+from fedrt.experiments.paper import METHODS
+from fedrt.scenario import Scenario, load_scenario
+from fedrt.scenario.fields import PerDevice
+
+
+@dataclass(frozen=True)
+class Column:
+    """One setting of the experiment: a scenario with some of its settings changed."""
+
+    name: str
+    title: str
+    scenario: str
+    settings: tuple[str, ...] = ()
+
+    def load(self) -> Scenario:
+        return load_scenario(self.scenario, [*self.settings, f'name="{self.name}"'])
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A column's scenario under one policy and seed."""
+
+    column: Column
+    policy: str
+    seed: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.column.name}/{self.policy.replace(':', '.')}-{self.seed}"
+
+
+TABLE = tuple(
+    Column(name, title, f"paper/{name}")
+    for name, title in (
+        ("cifar10-iid", "CIFAR-10, IID"),
+        ("cifar10-dirichlet", "CIFAR-10, Dirichlet(1)"),
+        ("fmnist-iid", "FMNIST, IID"),
+        ("fmnist-dirichlet", "FMNIST, Dirichlet(1)"),
+        ("femnist", "FEMNIST"),
+    )
+)
+LABELS_PER_CLUSTER = (2, 4, 6, 8)
+NON_IID = tuple(
+    Column(
+        f"{data}-labels-{labels}",
+        f"{title}, {labels} labels a cluster",
+        f"paper/{data}-dirichlet",
+        (f'learning.partition={{kind="cluster-pathological",labels_per_cluster={labels}}}',),
+    )
+    for data, title in (("cifar10", "CIFAR-10"), ("fmnist", "FMNIST"))
+    for labels in LABELS_PER_CLUSTER
+)
+LINK_PROBABILITIES = (0.2, 0.4, 0.6, 0.8)
+"""Of the base graph; with probability 1 it is the complete graph, a column of the table."""
+BASE_GRAPHS = tuple(
+    Column(
+        f"{name}-links-{p}",
+        f"{title}, links with probability {p}",
+        f"paper/{name}",
+        (f'base_graph={{kind="erdos-renyi",probability={p}}}',),
+    )
+    for name, title in (("cifar10-iid", "CIFAR-10, IID"), ("femnist", "FEMNIST"))
+    for p in LINK_PROBABILITIES
+)
+COMPLETE = tuple(column for column in TABLE if column.name in ("cifar10-iid", "femnist"))
+
+WHAT: dict[str, tuple[tuple[Column, ...], tuple[str, ...]]] = {
+    "table": (TABLE, METHODS),
+    "fig-convergence": (TABLE, METHODS),
+    "fig-energy": (TABLE, METHODS),
+    "fig-noniid": (NON_IID, ("fedrt", "static-t", "ce-fedavg")),
+    "fig-basegraph": ((*BASE_GRAPHS, *COMPLETE), ("fedrt",)),
+}
+"""What can be made again: the columns and the policies it needs."""
+
+QUICK_ROUNDS = 10
+QUICK_BATCH = 4
+"""A quick run draws an eighth of the samples and counts each eight times."""
+
+
+def in_full(column: Column, dtype: str) -> Column:
+    """The column as it is trained in earnest."""
+    return replace(column, settings=(*column.settings, f'learning.dtype="{dtype}"'))
+
+
+def in_brief(column: Column) -> Column:
+    """The column with a small model, an eighth of the samples and few rounds.
+
+    What a round costs in seconds and joules stays the paper's; accuracies mean little.
+    """
+    full = column.load()
+    cycles = full.fleet.cycles_per_sample
+    assert isinstance(cycles, PerDevice)  # the paper's presets give one number for all
+    few = (
+        f"rounds.global_rounds={QUICK_ROUNDS}",
+        f"learning.batch_size={QUICK_BATCH}",
+        f"fleet.cycles_per_sample={cycles.low * full.learning.batch_size / QUICK_BATCH!r}",
+        'learning.model="small-cnn"',
+        "learning.learning_rate=0.05",
+        f"learning.evaluate_every={QUICK_ROUNDS}",
+    )
+    return replace(column, settings=(*column.settings, *few))
+
+
+def cells_of(
+    columns: Iterable[Column], policies: Sequence[str], seeds: Sequence[int]
+) -> list[Cell]:
+    """Every cell, seed by seed and column by column, so that what is alike comes together."""
+    return [
+        Cell(column, policy, seed) for seed in seeds for column in columns for policy in policies
+    ]
+
+
+def choose_columns(columns: Sequence[Column], only: Sequence[str]) -> list[Column]:
+    """The named ones of the columns, or all where none is named."""
+    known = [column.name for column in columns]
+    unknown = [name for name in only if name not in known]
+    if unknown:
+        raise InputError(f"--only {name!r}: must be one of {', '.join(known)}" for name in unknown)
+    return [column for column in columns if not only or column.name in only]

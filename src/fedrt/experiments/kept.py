@@ -1,0 +1,199 @@
+"""What is kept of a trained cell: a small file from which everything else can be computed again.
+
+Planning is cheap and needs of the training only the distances between the edge models. So a kept
+cell holds those, and what training alone can tell: losses, accuracies. Times, energies and links
+follow from them; the file holds times and energies too, so that pictures need no planning.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrt.errors import FedrtError, InputError, reason
+from fedrt.experiments.cells import Cell
+from fedrt.files import write_whole
+from fedrt.graph import links_of
+from fedrt.policies import make_policy
+from fedrt.runs.checkpoint import Record, Resumed
+from fedrt.runs.loop import StandIn, make_world, run_rounds
+from fedrt.scenario import Scenario, scenario_text
+from fedrt.turns import Distances, GlobalRound, key_after_mixing, key_after_training
+
+FloatArray = NDArray[np.float64]
+
+FORMAT_VERSION = 1
+PLANNED = ("ends_at_s", "energy_j_mean")
+LEARNED = (
+    "loss",
+    "accuracy",
+    "edge_accuracy_mean",
+    "edge_accuracy_min",
+    "edge_accuracy_max",
+    "consensus",
+    "wall_s",
+)
+SHORT = ("loss", "consensus", "wall_s")
+"""Kept in float32: nothing is decided by their last digits."""
+AGREES = 1e-9
+"""Relative difference up to which a time or energy computed again is the same."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """One finished cell."""
+
+    about: dict[str, Any]
+    """Cell, policy, seed, the whole scenario as text, and where and how it was trained."""
+    rounds: dict[str, FloatArray]
+    """A value for each global round; accuracies are NaN between evaluations."""
+    distance: FloatArray
+    """What the coordinator believed of each link of the base graph, (rounds, links)."""
+    keys: NDArray[np.uint64]
+    """After each global round, what led to its models: equal keys mean equal training."""
+
+    @property
+    def best_accuracy(self) -> float:
+        return float(np.nanmax(self.rounds["accuracy"]))
+
+    @property
+    def time_s(self) -> float:
+        return float(self.rounds["ends_at_s"][-1])
+
+    @property
+    def energy_j(self) -> float:
+        return float(self.rounds["energy_j_mean"][-1])
+
+    def first_reached(self, accuracy: float) -> tuple[float, float] | None:
+        """Seconds and joules at the first evaluation that showed the accuracy; None if none did."""
+        there = np.flatnonzero(self.rounds["accuracy"] >= accuracy)
+        if not there.size:
+            return None
+        first = int(there[0])
+        return float(self.rounds["ends_at_s"][first]), float(self.rounds["energy_j_mean"][first])
+
+
+def keep_run(cell: Cell, run: Path, about: dict[str, Any]) -> Kept:
+    """The small form of a cell's finished run directory; checked by planning it again."""
+    from pyarrow import parquet
+
+    table = parquet.read_table(run / "rounds.parquet")
+    rounds = {name: table[name].to_numpy().astype(np.float64) for name in (*PLANNED, *LEARNED)}
+    count = len(table)
+    links = parquet.read_table(run / "links.parquet", columns=["distance"])
+    exact = links["distance"].to_numpy().reshape(count, -1)
+    scenario = cell.column.load()
+    text = scenario_text(scenario)
+    whole = {"cell": cell.name, "policy": cell.policy, "seed": cell.seed, "scenario": text, **about}
+    # Half the digits nearly always give the same plans, and then they are enough.
+    for distance in (exact.astype(np.float32).astype(np.float64), exact):
+        kept = Kept(whole, rounds, distance, np.zeros(0, np.uint64))
+        planned = _plan_again(cell, scenario, kept)
+        if planned is not None:
+            return Kept(whole, rounds, distance, planned)
+    raise FedrtError(f"{run}: planning it again gives other times than were recorded")
+
+
+def _plan_again(cell: Cell, scenario: Scenario, kept: Kept) -> NDArray[np.uint64] | None:
+    """The keys of the cell's rounds; None where times or energies differ from what is kept."""
+    keys = []
+    for done, key in replay(cell, scenario, kept):
+        t = done.last.t
+        recorded = np.array([kept.rounds[name][t] for name in PLANNED])
+        found = np.array([done.ends_at_s, done.last.after.spent_j.mean()])
+        if not np.allclose(found, recorded, rtol=AGREES, atol=0.0):
+            return None
+        keys.append(key)
+    return np.array(keys, np.uint64)
+
+
+def replay(cell: Cell, scenario: Scenario, kept: Kept) -> Iterator[tuple[GlobalRound, int]]:
+    """Every global round of the cell's policy planned on the distances of a kept cell.
+
+    With each round the key of its models: as long as they are those of the kept cell, its
+    training is this policy's training too.
+    """
+    world = make_world(scenario, cell.seed)
+    rows, cols = links_of(world.base_graph)
+    records = []
+    for t, values in enumerate(kept.distance):
+        distance = np.zeros(world.base_graph.shape)
+        distance[rows, cols] = distance[cols, rows] = values
+        metrics = {name: float(kept.rounds[name][t]) for name in LEARNED}
+        records.append(Record(Distances(distance, distance), metrics))
+    key = b"start"
+    for done in run_rounds(world, make_policy(cell.policy), Resumed(records, StandIn(world))):
+        for turn in done.edge_rounds:
+            key = key_after_training(key, turn)
+        key = key_after_mixing(key, done.last)
+        yield done, int.from_bytes(key[:8], "little")
+
+
+def same_training(cell: Cell, kept: Kept) -> Kept | None:
+    """The cell, if every step of its training is that of a kept one under another policy.
+
+    Equal keys up to a round mean equal models there, so the distances of the next round are the
+    kept ones as well: the comparison holds round by round, whatever the policy looks at.
+    """
+    scenario = cell.column.load()
+    text = scenario_text(scenario)
+    if kept.about["scenario"] != text or kept.about["seed"] != cell.seed:
+        return None
+    planned: dict[str, list[float]] = {name: [] for name in PLANNED}
+    for (done, key), theirs in zip(replay(cell, scenario, kept), kept.keys, strict=True):
+        if key != theirs:
+            return None
+        planned["ends_at_s"].append(done.ends_at_s)
+        planned["energy_j_mean"].append(float(done.last.after.spent_j.mean()))
+    about = kept.about | {
+        "cell": cell.name,
+        "policy": cell.policy,
+        "trained_as": kept.about["cell"],
+    }
+    rounds = kept.rounds | {name: np.array(values) for name, values in planned.items()}
+    return Kept(about, rounds, kept.distance, kept.keys)
+
+
+def write_kept(path: Path, kept: Kept) -> None:
+    """Save a kept cell."""
+    single = kept.distance.astype(np.float32)
+    distance = single if np.array_equal(single, kept.distance) else kept.distance
+    arrays: dict[str, NDArray[Any]] = dict(kept.rounds)
+    arrays |= {name: kept.rounds[name].astype(np.float32) for name in SHORT}
+    about = json.dumps({"format_version": FORMAT_VERSION, **kept.about}, allow_nan=False)
+
+    def fill(temporary: Path) -> None:
+        with temporary.open("wb") as file:
+            np.savez_compressed(
+                file,
+                allow_pickle=False,
+                about=np.array(about),
+                keys=kept.keys,
+                distance=distance,
+                **arrays,
+            )
+
+    write_whole(path, fill)
+
+
+def read_kept(path: Path) -> Kept:
+    """A kept cell; a clear complaint if the file is none."""
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+        about = json.loads(str(arrays["about"]))
+        rounds = {name: arrays[name].astype(np.float64) for name in (*PLANNED, *LEARNED)}
+        lengths = {len(values) for values in rounds.values()}
+        lengths |= {len(arrays["distance"]), len(arrays["keys"])}
+        named = {"cell", "policy", "seed", "scenario"} <= about.keys()
+        if about["format_version"] != FORMAT_VERSION or len(lengths) != 1 or not named:
+            raise ValueError("it is not of this format")
+    except Exception as error:  # a damaged archive may fail in any part of its reader
+        raise InputError(f"{path}: cannot be read: {reason(error)}") from None
+    return Kept(about, rounds, arrays["distance"].astype(np.float64), arrays["keys"])

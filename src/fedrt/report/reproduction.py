@@ -1,0 +1,168 @@
+"""The reproduced table as Markdown, LaTeX and for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from fedrt.experiments.table import Figure, Row
+
+HEADS = (
+    "method",
+    "time, h: paper",
+    "ours",
+    "ratio",
+    "energy, J: paper",
+    "ours",
+    "ratio",
+    "accuracy, %: paper",
+    "ours",
+    "ours - paper",
+    "FedRT saves: paper",
+    "ours",
+    "to the paper's accuracy",
+)
+CAPTION = (
+    "Time: simulated hours of training. Energy: a device's total, mean over devices. Accuracy: best"
+    " of the average model. FedRT saves: the part of the method's time. ±: deviation over seeds."
+)
+
+
+def row_cells(row: Row) -> list[str]:
+    """The words of one row, under HEADS."""
+    time, energy, accuracy = row.time, row.energy, row.accuracy
+    apart = "" if accuracy.paper is None else f"{accuracy.mean - accuracy.paper:+.2f}"
+    return [
+        row.policy,
+        _paper(time, ".2f"),
+        _ours(time, ".2f"),
+        _ratio(time),
+        _paper(energy, ".1f"),
+        _ours(energy, ".1f"),
+        _ratio(energy),
+        _paper(accuracy, ".2f"),
+        _ours(accuracy, ".2f"),
+        apart,
+        *_saving(row.saving),
+        _reached(row),
+    ]
+
+
+def _paper(figure: Figure, digits: str) -> str:
+    return "" if figure.paper is None else format(figure.paper, digits)
+
+
+def _ours(figure: Figure, digits: str) -> str:
+    spread = f" ± {format(figure.std, digits)}" if len(figure.ours) > 1 else ""
+    return format(figure.mean, digits) + spread
+
+
+def _ratio(figure: Figure) -> str:
+    return "" if figure.ratio is None else f"{figure.ratio:.2f}"
+
+
+def _saving(saving: Figure | None) -> list[str]:
+    if saving is None:
+        return ["", ""]
+    return ["" if saving.paper is None else f"{saving.paper:.1%}", f"{saving.mean:.1%}"]
+
+
+def _reached(row: Row) -> str:
+    """Mean time and energy until the paper's accuracy, over the seeds that reached it."""
+    if row.accuracy.paper is None:
+        return ""
+    there = [each for each in row.reached if each is not None]
+    if not there:
+        return "never"
+    hours = sum(each[0] for each in there) / len(there)
+    joules = sum(each[1] for each in there) / len(there)
+    some = "" if len(there) == len(row.reached) else f" ({len(there)} of {len(row.reached)} seeds)"
+    return f"{hours:.2f} h, {joules:.1f} J{some}"
+
+
+def by_column(rows: Iterable[Row]) -> list[tuple[str, list[Row]]]:
+    """The rows of each column under its title, with rounds and seeds."""
+    groups = []
+    for column, some in groupby(rows, key=lambda row: row.column):
+        own = list(some)
+        rounds = column.load().rounds.global_rounds
+        most = max(len(row.seeds) for row in own)
+        seeds = f"{most} seed{'s' if most > 1 else ''}"
+        groups.append((f"{column.title}: {rounds} rounds, {seeds}", own))
+    return groups
+
+
+def markdown_table(rows: Sequence[Row]) -> str:
+    """A table for each column of the paper's."""
+    lines = [CAPTION]
+    for title, own in by_column(rows):
+        lines += ["", f"### {title}", "", "| " + " | ".join(HEADS) + " |"]
+        lines.append("|---" * len(HEADS) + "|")
+        lines += ["| " + " | ".join(row_cells(row)) + " |" for row in own]
+    return "\n".join(lines) + "\n"
+
+
+def latex_table(rows: Sequence[Row]) -> str:
+    """One tabular for booktabs: ours with the paper's in brackets, a block for each column."""
+    lines = [
+        r"\begin{tabular}{lrrrr}",
+        r"\toprule",
+        r"Method & Time (h) & Energy (J) & Accuracy (\%) & FedRT saves (\%) \\",
+    ]
+    for title, own in by_column(rows):
+        lines += [r"\midrule", rf"\multicolumn{{5}}{{l}}{{\emph{{{_tex(title)}}}}} \\"]
+        lines += [_latex_row(row) for row in own]
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
+
+
+def _latex_row(row: Row) -> str:
+    cells = [_tex(row.policy)]
+    for figure, digits in ((row.time, ".2f"), (row.energy, ".1f"), (row.accuracy, ".2f")):
+        cells.append(_latex_figure(figure, digits))
+    cells.append("" if row.saving is None else _latex_figure(_percent(row.saving), ".1f"))
+    return " & ".join(cells) + r" \\"
+
+
+def _percent(figure: Figure) -> Figure:
+    paper = None if figure.paper is None else 100 * figure.paper
+    return Figure(tuple(100 * value for value in figure.ours), paper)
+
+
+def _latex_figure(figure: Figure, digits: str) -> str:
+    ours = _ours(figure, digits).replace("±", r"$\pm$")
+    return ours if figure.paper is None else f"{ours} ({_paper(figure, digits)})"
+
+
+def _tex(text: str) -> str:
+    for letter in "&%$#_{}":
+        text = text.replace(letter, rf"\{letter}")
+    return text
+
+
+def print_table(rows: Sequence[Row]) -> None:
+    """The table on stdout, a part for each column."""
+    console = Console()
+    for title, own in by_column(rows):
+        table = Table(title=escape(title))
+        for head in SHORT_HEADS:
+            table.add_column(head, justify="left" if head == "method" else "right", no_wrap=True)
+        for row in own:
+            table.add_row(*(escape(word) for word in _short_cells(row)))
+        console.print(table)
+    console.print("paper's in brackets. " + CAPTION, highlight=False, soft_wrap=False)
+
+
+SHORT_HEADS = ("method", "time (h)", "energy (J)", "accuracy (%)", "FedRT saves")
+
+
+def _short_cells(row: Row) -> list[str]:
+    cells = [row.policy]
+    for figure, digits in ((row.time, ".2f"), (row.energy, ".1f"), (row.accuracy, ".2f")):
+        paper = "" if figure.paper is None else f" ({_paper(figure, digits)})"
+        cells.append(_ours(figure, digits) + paper)
+    paper, ours = _saving(row.saving)
+    return [*cells, f"{ours} ({paper})" if paper else ours]

@@ -157,7 +157,8 @@ def _train(
 ) -> Kept:
     """Train one cell from the start or from where it was stopped."""
     scenario, run = cell.column.load(), store.runs / cell.name
-    if run.exists():
+    fresh = not run.exists()
+    if not fresh:
         held = read_run(run)
         if scenario_text(held.scenario) != scenario_text(scenario):
             raise InputError(f"{run}: was started under other settings; remove it")
@@ -170,6 +171,7 @@ def _train(
             run,
             progress,
             lambda line: note(f"{cell.name}: {line}") if line.startswith("going on") else None,
+            fresh=fresh,
             open_trainer=shop.open_trainer,
         )
     about = {

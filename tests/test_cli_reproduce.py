@@ -1,0 +1,88 @@
+"""`fedrt reproduce` as a user types it, on a column small enough to train here."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+from kept_cells import TINY
+
+from fedrt.cli import main
+from fedrt.experiments import cells
+from fedrt.experiments.paper import METHODS
+
+SMALL = ["--seeds", "0", "--engine", "sequential", "--dtype", "float32"]
+
+
+@pytest.fixture
+def tiny_table(monkeypatch):
+    monkeypatch.setitem(cells.WHAT, "table", ((TINY,), METHODS))
+
+
+def test_the_table_in_all_its_forms(tiny_table, tmp_path, capsys):
+    out = tmp_path / "results"
+    more = ["--policy", "fedrt-plus", "--policy", "trained:Moody"]
+    assert main(["reproduce", "table", *SMALL, "--out", str(out), *more]) == 0
+    printed = capsys.readouterr()
+    assert "Tiny: 5 rounds, 1 seed" in printed.out
+    assert "7 of 7: tiny/trained.Moody-0 trained" in printed.err
+    with (out / "table.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["policy"] for row in rows] == [*METHODS, "fedrt-plus", "trained:Moody"]
+    assert all(float(row["time_h"]) > 0 for row in rows)
+    for name in ("table.md", "table.tex"):
+        text = (out / name).read_text()
+        assert all(policy in text for policy in (*METHODS, "trained:Moody"))
+    # What is there is shown without training, the same.
+    before = (out / "table.csv").read_bytes()
+    again = ["reproduce", "table", "--no-training", *SMALL[:2], "--dtype", "float32"]
+    assert main([*again, "--out", str(out), *more]) == 0
+    assert (out / "table.csv").read_bytes() == before
+    assert main([*again, "--out", str(out), "--policy", "trained:Absent"]) == 0
+    assert "1 of 6 cells are not there yet" in capsys.readouterr().err
+
+
+def test_results_made_elsewhere_are_taken_over(tiny_table, tmp_path, capsys):
+    there, here = str(tmp_path / "there"), str(tmp_path / "here")
+    assert main(["reproduce", "table", *SMALL, "--out", there]) == 0
+    merge = ["--merge", there, "--no-training"]
+    assert main(["reproduce", "table", *SMALL, "--out", here, *merge]) == 0
+    assert f"took 5 cells from {there}" in capsys.readouterr().err
+    same = [(Path(folder) / "table.csv").read_bytes() for folder in (there, here)]
+    assert same[0] == same[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["fig-9"], "invalid choice: 'fig-9'"),
+        ([], "required"),
+        (["table", "--only", "mnist"], "--only 'mnist': must be one of cifar10-iid"),
+        (["fig-noniid", "--only", "femnist"], "--only 'femnist': must be one of cifar10-labels-2"),
+        (["table", "--seeds", "-1"], "--seeds"),
+        (["table", "--dtype", "int8"], "--dtype 'int8': must be one of bfloat16"),
+        (["table", "--quick", "--dtype", "float32"], "--dtype: not with --quick"),
+        (["table", "--policy", "best"], 'policy = "best"'),
+        (["table", "--merge", "nowhere"], "--merge nowhere: has no folder cells/"),
+        (["table", "--no-training"], "results: none of these cells is there"),
+        (["table", "--device", "abacus"], "abacus"),
+    ],
+)
+def test_wrong_input_is_one_line(words, complaint, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("FEDRT_DATA", raising=False)
+    assert main(["reproduce", *words]) == 2
+    printed = capsys.readouterr()
+    assert complaint in printed.err
+    assert printed.err.count("\n") == 1
+    assert printed.out == ""
+    assert not any(path.is_file() for path in tmp_path.rglob("*"))
+
+
+def test_missing_data_is_said_in_a_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FEDRT_DATA", str(tmp_path))
+    assert main(["reproduce", "table", "--quick", "--only", "femnist"]) == 2
+    assert "femnist" in capsys.readouterr().err
+    assert not any(path.is_file() for path in tmp_path.rglob("*"))

@@ -67,7 +67,7 @@ def test_non_iid_has_both_methods_for_each_number_of_labels(found):
     for axes in figure.axes:
         assert len(axes.get_lines()) == 8
         assert "2 labels, FedRT" in lines(axes)
-        assert "8 labels, Static-T, CE-FedAvg" in lines(axes)
+        assert "8 labels, Static-T" in lines(axes)
 
 
 def test_base_graphs_end_with_the_complete_one(found):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fedrt.experiments.cells import Cell, Column
     from fedrt.experiments.kept import Kept
 
-NAMES = ("table", "fig-convergence", "fig-energy", "fig-noniid", "fig-basegraph")
+NAMES = ("table", "fig-convergence", "fig-energy", "fig-noniid", "fig-basegraph", "choices")
 DTYPES = ("bfloat16", "float32", "float64")
 CHECKPOINT_EVERY = 25
 
@@ -133,8 +133,9 @@ def _make(
     """One table or figure from the cells, in all its forms."""
     from fedrt.report import reproduction_figures as draw
 
-    if name == "table":
-        _make_table(columns, policies, seeds, found, out)
+    if name in ("table", "choices"):
+        make = _make_table if name == "table" else _make_choices
+        make(columns, policies, seeds, found, out)
         return
     pictures = {
         "fig-convergence": lambda: draw.convergence_figures(policies, seeds, found),
@@ -165,6 +166,27 @@ def _make_table(
     write_text(out / "table.tex", latex_table(rows))
     write_csv(out / "table.csv", csv_rows(rows))
     print_table(rows)
+
+
+def _make_choices(
+    columns: tuple[Column, ...],
+    policies: list[str],
+    seeds: list[int],
+    found: dict[str, Kept],
+    out: Path,
+) -> None:
+    from fedrt.experiments.cells import BY_CLASS
+    from fedrt.experiments.choices import plan_choices
+    from fedrt.experiments.table import table_rows
+    from fedrt.files import write_text
+    from fedrt.report.reproduction import markdown_choices
+
+    other = {column.name for column in BY_CLASS}
+    planned = plan_choices([c for c in columns if c.name not in other], seeds[0], found)
+    by_class = table_rows([c for c in columns if c.name in other], ["fedrt"], seeds, found)
+    text = markdown_choices(planned, by_class)
+    write_text(out / "choices.md", text)
+    print(text)
 
 
 def _show(cell: Cell, rounds: int) -> Any:

@@ -88,7 +88,7 @@ class Workshop:
         self.held: tuple[Any, Any] | None = None
 
     @contextmanager
-    def open_trainer(self, world: World, options: RunOptions, tuning: Path) -> Iterator[Any]:
+    def open_trainer(self, world: World, options: RunOptions, tuning: Path | None) -> Iterator[Any]:
         """A fresh learner on the setup that is there, or on a new one."""
         from fedrt.learning.learner import Trainer
 

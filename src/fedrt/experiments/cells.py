@@ -74,6 +74,16 @@ BASE_GRAPHS = tuple(
     for name, title in (("cifar10-iid", "CIFAR-10, IID"), ("femnist", "FEMNIST"))
     for p in LINK_PROBABILITIES
 )
+BY_CLASS = tuple(
+    Column(
+        f"{data}-dirichlet-by-class",
+        f"{title}, each class split by Dirichlet(1)",
+        f"paper/{data}-dirichlet",
+        ('learning.partition={kind="dirichlet",concentration=1.0,form="class"}',),
+    )
+    for data, title in (("cifar10", "CIFAR-10"), ("fmnist", "FMNIST"))
+)
+"""The other reading of the Dirichlet partition."""
 COMPLETE = tuple(column for column in TABLE if column.name in ("cifar10-iid", "femnist"))
 
 WHAT: dict[str, tuple[tuple[Column, ...], tuple[str, ...]]] = {
@@ -82,6 +92,7 @@ WHAT: dict[str, tuple[tuple[Column, ...], tuple[str, ...]]] = {
     "fig-energy": (TABLE, METHODS),
     "fig-noniid": (NON_IID, ("fedrt", "static-t", "ce-fedavg")),
     "fig-basegraph": ((*BASE_GRAPHS, *COMPLETE), ("fedrt",)),
+    "choices": ((*TABLE, *BY_CLASS), ("fedrt",)),
 }
 """What can be made again: the columns and the policies it needs."""
 

@@ -94,13 +94,13 @@ def keep_run(cell: Cell, run: Path, about: dict[str, Any]) -> Kept:
     # Half the digits nearly always give the same plans, and then they are enough.
     for distance in (exact.astype(np.float32).astype(np.float64), exact):
         kept = Kept(whole, rounds, distance, np.zeros(0, np.uint64))
-        planned = _plan_again(cell, scenario, kept)
+        planned = plan_again(cell, scenario, kept)
         if planned is not None:
             return Kept(whole, rounds, distance, planned)
     raise FedrtError(f"{run}: planning it again gives other times than were recorded")
 
 
-def _plan_again(cell: Cell, scenario: Scenario, kept: Kept) -> NDArray[np.uint64] | None:
+def plan_again(cell: Cell, scenario: Scenario, kept: Kept) -> NDArray[np.uint64] | None:
     """The keys of the cell's rounds; None where times or energies differ from what is kept."""
     keys = []
     for done, key in replay(cell, scenario, kept):

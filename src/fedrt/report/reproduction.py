@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from fedrt.experiments.choices import Planned
 from fedrt.experiments.table import Figure, Row
 
 HEADS = (
@@ -135,6 +136,35 @@ def _percent(figure: Figure) -> Figure:
 def _latex_figure(figure: Figure, digits: str) -> str:
     ours = _ours(figure, digits).replace("±", r"$\pm$")
     return ours if figure.paper is None else f"{ours} ({_paper(figure, digits)})"
+
+
+def markdown_choices(planned: Mapping[str, Mapping[str, Planned]], by_class: Sequence[Row]) -> str:
+    """What each open choice does to FedRT: time and links planned again, accuracy as trained."""
+    titles = list(planned)
+    lines = [
+        "Time in hours (change) and links kept, FedRT planned again on the distances of the table's"
+        " cells.",
+        "",
+        "| choice | " + " | ".join(titles) + " |",
+        "|---" * (len(titles) + 1) + "|",
+    ]
+    for choice in planned[titles[0]] if titles else ():
+        cells = []
+        for title in titles:
+            usual, other = next(iter(planned[title].values())), planned[title][choice]
+            apart = "" if other is usual else f" ({other.time_h / usual.time_h - 1:+.1%})"
+            cells.append(f"{other.time_h:.2f}{apart}, {other.links:.1f}")
+        lines.append("| " + " | ".join([choice, *cells]) + " |")
+    usual_of = {title: next(iter(own.values())) for title, own in planned.items()}
+    lines += ["", "What the gossip of a round leaves of the distance to the average, median:", ""]
+    lines += ["| weights | " + " | ".join(titles) + " |", "|---" * (len(titles) + 1) + "|"]
+    for rule in next(iter(usual_of.values())).left if titles else ():
+        cells = [f"{usual_of[title].left[rule]:.2g}" for title in titles]
+        lines.append("| " + " | ".join([rule, *cells]) + " |")
+    if by_class:
+        lines += ["", "Accuracy of FedRT under the other Dirichlet form, trained:", ""]
+        lines += [f"- {row.column.title}: {_ours(row.accuracy, '.2f')} %" for row in by_class]
+    return "\n".join(lines) + "\n"
 
 
 def _tex(text: str) -> str:

@@ -28,7 +28,7 @@ from fedrt.turns import GlobalRound
 from fedrt.world.world import World
 
 Progress = Callable[[GlobalRound], None]
-OpenTrainer = Callable[[World, "RunOptions", Path], AbstractContextManager[Any]]
+OpenTrainer = Callable[[World, "RunOptions", Path | None], AbstractContextManager[Any]]
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def _read(path: Path) -> tuple[SavedRun, RunOptions]:
     return run, options
 
 
-def make_run_setup(world: World, options: RunOptions, tuning_file: Path) -> Any:
+def make_run_setup(world: World, options: RunOptions, tuning_file: Path | None) -> Any:
     """The data, model and engine that the options ask for; loads torch."""
     from fedrt.learning.setup import make_setup
 
@@ -117,7 +117,7 @@ def make_run_setup(world: World, options: RunOptions, tuning_file: Path) -> Any:
 
 
 @contextmanager
-def opened_trainer(world: World, options: RunOptions, tuning_file: Path) -> Iterator[Any]:
+def opened_trainer(world: World, options: RunOptions, tuning_file: Path | None) -> Iterator[Any]:
     """The learner of a world, with a setup that ends with the block."""
     from fedrt.learning.learner import Trainer
 

@@ -1,0 +1,50 @@
+"""The first rounds of two small trainings in float32: what the code gives now, to hold it to later.
+
+Cells of the table take a GPU to train again; these take seconds on any machine.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from fedrt.experiments.cells import Column
+from fedrt.policies import make_policy
+from fedrt.runs.loop import make_world, run_rounds
+from fedrt.runs.training import RunOptions, opened_trainer
+
+SHORT = ("rounds.global_rounds=3", "learning.evaluate_every=1")
+CASES = {
+    "digits": Column("digits", "digits", "quickstart", SHORT),
+    "femnist": Column(
+        "femnist-small",
+        "FEMNIST, 16 writers",
+        "paper/femnist",
+        (
+            *SHORT,
+            "fleet.num_edges=4",
+            "fleet.num_devices=16",
+            "rounds.local_steps=2",
+            "learning.batch_size=8",
+            "learning.learning_rate=0.05",
+        ),
+    ),
+}
+
+
+def first_rounds(case: str, data_dir: Path | None = None) -> list[dict[str, Any]]:
+    """Loss, accuracy, simulated seconds and joules of each round under `fedrt`, seed 0."""
+    options = RunOptions(
+        engine="sequential", device="cpu", data_dir=None if data_dir is None else str(data_dir)
+    )
+    world = make_world(CASES[case].load(), 0, data_dir)
+    with opened_trainer(world, options, None) as trainer:
+        return [
+            {
+                "loss": done.metrics["loss"],
+                "accuracy": done.metrics["accuracy"],
+                "ends_at_s": done.ends_at_s,
+                "energy_j_mean": float(done.last.after.spent_j.mean()),
+            }
+            for done in run_rounds(world, make_policy("fedrt"), trainer)
+        ]

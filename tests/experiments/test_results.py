@@ -1,0 +1,58 @@
+"""The committed results belong to the code: what can be computed again here is, and agrees."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from numpy.testing import assert_allclose
+
+from fedrt.experiments.cells import TABLE, Cell, in_full
+from fedrt.experiments.first_rounds import CASES, first_rounds
+from fedrt.experiments.kept import read_kept, replay
+from fedrt.learning.originals import ORIGINALS
+
+RESULTS = Path(__file__).parents[2] / "results"
+FOLDER = os.environ.get("FEDRT_DATA")
+
+
+def has_data(case: str) -> bool:
+    if case == "digits":
+        return True
+    return bool(FOLDER and Path(FOLDER).is_dir() and ORIGINALS[case].found(Path(FOLDER)))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_first_rounds_are_the_committed_ones(case):
+    if not has_data(case):
+        pytest.skip(f"FEDRT_DATA names no folder with {case}")
+    kept = json.loads((RESULTS / "first_rounds.json").read_text())["rounds"][case]
+    found = first_rounds(case)
+    assert len(found) == len(kept) == 3
+    for name, tolerance in (("loss", 1e-4), ("ends_at_s", 1e-9), ("energy_j_mean", 1e-9)):
+        wanted = [row[name] for row in kept]
+        assert_allclose([row[name] for row in found], wanted, rtol=tolerance)
+    # Float32 differs between processors; a sample at the border may fall on either side.
+    wanted = [row["accuracy"] for row in kept]
+    assert_allclose([row["accuracy"] for row in found], wanted, atol=0.01)
+
+
+@pytest.mark.parametrize(
+    "name", ["fmnist-iid/fedrt-0", pytest.param("cifar10-iid/fedrt-0", marks=pytest.mark.slow)]
+)
+def test_a_full_cell_is_planned_again_from_its_distances(name):
+    kept = read_kept(RESULTS / "cells" / f"{name}.npz")
+    column = next(c for c in TABLE if c.name == name.partition("/")[0])
+    cell = Cell(in_full(column, "bfloat16"), kept.about["policy"], kept.about["seed"])
+    rounds = [done for done, _ in replay(cell, cell.column.load(), kept)]
+    assert len(rounds) == column.load().rounds.global_rounds
+    assert_allclose([d.ends_at_s for d in rounds], kept.rounds["ends_at_s"], rtol=1e-9)
+    spent = [d.last.after.spent_j.mean() for d in rounds]
+    assert_allclose(spent, kept.rounds["energy_j_mean"], rtol=1e-9)
+
+
+def test_results_stay_small():
+    sizes = [path.stat().st_size for path in RESULTS.rglob("*") if path.is_file()]
+    assert sum(sizes) < 5_000_000

@@ -1,0 +1,17 @@
+"""Write results/first_rounds.json anew: `python tools/first_rounds.py DATA_DIR` (needs FEMNIST)."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from fedrt.experiments.first_rounds import CASES, first_rounds
+from fedrt.files import write_json
+from fedrt.runs.directory import environment
+
+if __name__ == "__main__":
+    data_dir = Path(sys.argv[1])
+    rounds = {case: first_rounds(case, data_dir) for case in CASES}
+    target = Path(__file__).parents[1] / "results" / "first_rounds.json"
+    write_json(target, {"rounds": rounds, "environment": environment()})
+    print(f"saved in {target}")

@@ -1,0 +1,71 @@
+"""Train a cell of the committed results again and hold it against what is kept.
+
+    python tools/verify_cell.py cifar10-iid/fedrt-0 --device cuda --data-dir DIR
+
+Time and energy are planned again from the kept distances first, which must agree to 1e-9. Then the
+cell is trained from the start. A GPU does not repeat to the bit, so accuracy may differ by a point
+and, as links follow the distances, time and energy by 2 %; more than that exits with 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from fedrt.errors import FedrtError
+from fedrt.experiments.carry_out import Store, carry_out
+from fedrt.experiments.cells import WHAT, Cell, Column, in_full
+from fedrt.experiments.kept import Kept, plan_again, read_kept
+from fedrt.runs.training import RunOptions
+
+RESULTS = Path(__file__).parents[1] / "results"
+MOST_POINTS = 1.0
+MOST_SHARE = 0.02
+
+
+def find_cell(name: str) -> tuple[Cell, Kept]:
+    """The kept cell of that name, and how it is trained."""
+    kept = read_kept(RESULTS / "cells" / f"{name}.npz")
+    columns: dict[str, Column] = {c.name: c for part, _ in WHAT.values() for c in part}
+    known = columns[name.partition("/")[0]]
+    for dtype in ("bfloat16", "float32", "float64"):
+        column = in_full(known, dtype)
+        if f'dtype = "{dtype}"' in kept.about["scenario"]:
+            return Cell(column, kept.about["policy"], kept.about["seed"]), kept
+    raise SystemExit(f"{name}: no dtype in its scenario")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="train a kept cell again and compare")
+    parser.add_argument("name", help="a cell, as cifar10-iid/fedrt-0")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--data-dir")
+    args = parser.parse_args()
+    try:
+        cell, kept = find_cell(args.name)
+        again = plan_again(cell, cell.column.load(), kept) is not None
+        print(f"planned again from its distances: {'agrees' if again else 'DIFFERS'}")
+        options = RunOptions(device=args.device, data_dir=args.data_dir, device_rows=False)
+        with tempfile.TemporaryDirectory() as folder:
+            trained = carry_out([cell], Store(Path(folder)), options)[cell.name]
+    except FedrtError as error:
+        print(error.report(), file=sys.stderr)
+        return error.exit_code
+    points = 100 * (trained.best_accuracy - kept.best_accuracy)
+    time, energy = trained.time_s / kept.time_s - 1, trained.energy_j / kept.energy_j - 1
+    first = np.abs(trained.rounds["loss"][:3] / kept.rounds["loss"][:3] - 1).max()
+    print(
+        f"best accuracy {kept.best_accuracy:.2%}, again {trained.best_accuracy:.2%}: {points:+.2f}"
+    )
+    print(f"time {time:+.2%}, energy {energy:+.2%}, loss of the first 3 rounds within {first:.2%}")
+    good = again and abs(points) <= MOST_POINTS and max(abs(time), abs(energy)) <= MOST_SHARE
+    print("verified" if good else "NOT verified")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.graph import BoolMatrix
+from fedrt.graph import BoolMatrix, is_connected, parts_of
 
 FloatArray = NDArray[np.float64]
 
@@ -40,6 +40,23 @@ MIXINGS: dict[str, Callable[[BoolMatrix], FloatArray]] = {
     "metropolis": metropolis_weights,
     "best-constant": best_constant_weights,
 }
+
+
+def mixing_weights(rule: str, topology: BoolMatrix) -> FloatArray:
+    """The weights that a rule of `MIXINGS` gives the links; each connected part by itself."""
+    if is_connected(topology):
+        return MIXINGS[rule](topology)
+    mixing = np.zeros(topology.shape)
+    for part in parts_of(topology):
+        mixing[np.ix_(part, part)] = MIXINGS[rule](topology[np.ix_(part, part)])
+    return mixing
+
+
+def slowest_contraction(mixing: FloatArray, topology: BoolMatrix) -> float:
+    """Zeta of the part that mixes slowest: each part nears its own average."""
+    if is_connected(topology):
+        return contraction(mixing)
+    return max(contraction(mixing[np.ix_(part, part)]) for part in parts_of(topology))
 
 
 def contraction(mixing: FloatArray) -> float:

@@ -32,6 +32,8 @@ def fault_problems(scenario: Scenario) -> list[str]:
         lines += _number_problems(f"{path}.devices", attack.devices, devices, "devices")
         if (attack.devices is None) == (attack.share is None):
             lines.append(f"{path}: must have devices or share, one of them")
+        if attack.kind == "shape" and not faults.refuse:
+            lines.append('scenario.faults.refuse = false: must be true with attack.kind = "shape"')
     return lines
 
 

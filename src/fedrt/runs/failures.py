@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from fedrt.cost.round import RoundCost
 from fedrt.graph import parts_of
+from fedrt.plan import ROUNDING
 from fedrt.turns import REASONS, EdgeRound, GlobalRound
 
 Columns = dict[str, Any]
@@ -143,7 +144,10 @@ class FailureSums:
         self.server_rounds += int((~failures.server_up).sum())
         self.link_rounds += failures.links_down
         self.rounds_in_parts += parts_up(done) > 1
-        self.beyond_plan_s += done.time_s - planned_time_s(done)
+        planned_s = planned_time_s(done)
+        # Rounding in adding up many rounds is no time that anybody waited.
+        if abs(done.time_s - planned_s) > ROUNDING * planned_s:
+            self.beyond_plan_s += done.time_s - planned_s
         for r, device, reason in done.refused[: MOST_NAMED - len(self.named)].tolist():
             edge = int(self.edge_of_device[device])
             where = {"global_round": done.last.t, "edge_round": r, "edge": edge, "device": device}

@@ -117,6 +117,6 @@ class Faults:
     """Of the median of the times that the plan gives an edge's devices."""
     refuse: bool = setting(Flag(), True)
     """Whether edge servers look at updates before they count them."""
-    refuse_norm: float = setting(Real(above=1, most=1e12), 5.0)
+    refuse_norm: float = setting(Real(above=1, most=1e12), 10.0)
     """An update is refused whose norm is more than this many times its edge's median."""
     attack: Attack | None = setting(Kinds((SignFlip, Noise, NotANumber, WrongShape)), None)

@@ -45,7 +45,10 @@ def three_devices() -> tuple[Plan, Observation]:
     return plan, seen
 
 
-def happens(silent=(0, 0, 0), speed=(1, 1, 1), deadline=Deadline(), spends="compute") -> Outcome:
+NONE = Deadline()
+
+
+def happens(silent=(0, 0, 0), speed=(1, 1, 1), deadline=NONE, spends="compute") -> Outcome:
     plan, seen = three_devices()
     who = np.array(silent, dtype=bool)
     return carry_out(plan, seen, who, np.array(speed, dtype=float), deadline, spends)
@@ -120,7 +123,7 @@ def test_a_deadline_also_ends_the_wait_for_the_silent():
 
 def test_a_deadline_of_the_median():
     """Planned ends 6 and 6 on edge 0: median 6; 2 on edge 2. Factor 1.5: 9 and 3."""
-    plan, seen = three_devices()
+    _, seen = three_devices()
     planned_s = np.array([6.0, 6.0, 2.0])
     assert_allclose(Deadline(factor=1.5).of_edges(seen, planned_s), [9, np.inf, 3])
     assert_allclose(Deadline(factor=2).of_edges(seen, np.array([3.0, 8.0, 2.0])), [11, np.inf, 4])

@@ -84,7 +84,8 @@ def part_of(order: TrainingOrder, part: slice) -> TrainingOrder:
 
 def edge_starts(edge_of_device: IntArray) -> list[int]:
     """Where the devices of each edge begin that has any."""
-    return np.flatnonzero(np.diff(edge_of_device, prepend=-1)).tolist()
+    starts: list[int] = np.flatnonzero(np.diff(edge_of_device, prepend=-1)).tolist()
+    return starts
 
 
 def check_finite(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, assert_never
 
 import numpy as np
@@ -80,9 +81,8 @@ def train_screened(
 
 def edge_groups(edge_of_device: IntArray, least: int) -> Iterator[list[slice]]:
     """The runs of each edge's devices, in groups that have `least` devices or more."""
-    starts = edge_starts(edge_of_device)
     group: list[slice] = []
-    for start, stop in zip(starts, [*starts[1:], len(edge_of_device)], strict=True):
+    for start, stop in pairwise([*edge_starts(edge_of_device), len(edge_of_device)]):
         group.append(slice(start, stop))
         if stop - group[0].start >= least:
             yield group

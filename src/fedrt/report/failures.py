@@ -34,11 +34,11 @@ def failure_rows(faults: Mapping[str, Any]) -> dict[str, str]:
     # By the plans of what was up; a deadline may end a round before its plan does.
     rows["time beyond the plans"] = ("-" if beyond < 0 else "") + readable_time(abs(beyond))
     for number, each in enumerate(faults["refused"][:MOST_SHOWN]):
-        where = f"global round {each['global_round']}, edge round {each['edge_round']}"
-        words = f"device {each['device']} on edge {each['edge']}, {where}: {each['reason']}"
+        where = f"edge {each['edge']}, round {each['global_round']}.{each['edge_round']}"
+        words = f"device {each['device']}, {where}: {each['reason']}"
         rows["refused" if number == 0 else " " * number] = words
     if updates["refused"] > MOST_SHOWN:
-        rows["... and"] = f"{updates['refused'] - MOST_SHOWN} more; summary.json, devices.parquet"
+        rows["and"] = f"{updates['refused'] - MOST_SHOWN} more, in devices.parquet"
     return rows
 
 

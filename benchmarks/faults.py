@@ -1,6 +1,6 @@
 """What failing devices and servers, and devices that send wrong updates, cost in accuracy.
 
-    python benchmarks/faults.py digits            # under a minute a seed on a quiet core
+    python benchmarks/faults.py digits
     python benchmarks/faults.py femnist --data-dir DIR
 
 Each line is one run: the mean accuracy of its last five evaluations, the distance to the same seed

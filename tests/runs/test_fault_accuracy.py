@@ -16,11 +16,7 @@ from fedrt.scenario import load_scenario
 pytestmark = pytest.mark.slow
 
 
-COMMON = (
-    "learning.model=trained:Perceptron",
-    "learning.model_bits=measured",
-    "learning.learning_rate=0.1",
-)
+COMMON = ("learning.model=trained:Perceptron", "learning.model_bits=measured")
 
 
 @cache
@@ -32,7 +28,12 @@ def accuracy(seed: int, *settings: str) -> float:
     return float(np.mean([done.metrics["accuracy"] for done in rounds][-5:]))
 
 
-EIGHT = ("fleet.num_edges=8", "fleet.num_devices=24", "rounds.global_rounds=25")
+EIGHT = (
+    "fleet.num_edges=8",
+    "fleet.num_devices=24",
+    "rounds.global_rounds=25",
+    "learning.learning_rate=0.1",
+)
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -24,6 +24,22 @@ def is_connected(graph: BoolMatrix) -> bool:
     return bool(reachable(graph, 0).all())
 
 
+def parts_of(graph: BoolMatrix) -> list[NDArray[np.intp]]:
+    """The vertices of every connected part, parts in the order of their first vertex."""
+    parts, left = [], np.ones(len(graph), dtype=bool)
+    while left.any():
+        part = reachable(graph, int(np.argmax(left)))
+        parts.append(np.flatnonzero(part))
+        left &= ~part
+    return parts
+
+
+def same_parts(graph: BoolMatrix, other: BoolMatrix) -> bool:
+    """Whether two graphs connect the same vertices with one another."""
+    one, two = parts_of(graph), parts_of(other)
+    return len(one) == len(two) and all(map(np.array_equal, one, two))
+
+
 def links_of(graph: BoolMatrix) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Both ends of every link once, c < c2, in row order."""
     rows, cols = np.nonzero(np.triu(graph, k=1))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.checks import shown
-from fedrt.graph import is_connected
+from fedrt.graph import is_connected, same_parts
 from fedrt.world.observation import Observation
 
 Status = Literal["optimal", "feasible", "best-effort"]
@@ -79,7 +79,11 @@ def _topology_problems(topology: NDArray[np.bool_] | None, seen: Observation) ->
         return [f"topology: must be a boolean array of the shape {shape} in the last edge round"]
     if not np.array_equal(topology, topology.T) or (topology & ~seen.backhaul.base_graph).any():
         return ["topology: must be symmetric and inside the base graph"]
-    return [] if is_connected(topology) else ["topology: must connect all edge servers"]
+    if is_connected(topology) or same_parts(topology, seen.backhaul.base_graph):
+        return []
+    if is_connected(seen.backhaul.base_graph):
+        return ["topology: must connect all edge servers"]
+    return ["topology: must connect all servers of each part of the base graph"]
 
 
 def _mixing_problems(plan: Plan) -> list[str]:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrt.cost.outcome import Outcome
 from fedrt.cost.round import RoundCost
 from fedrt.ledger import Ledger
 from fedrt.plan import Plan
+from fedrt.world.faults import Failures
 from fedrt.world.observation import Observation
 
 FloatArray = NDArray[np.float64]
+
+REASONS = ("not finite", "wrong shape", "norm far beyond the others")
+"""Why an update is refused, by number."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,18 @@ class Learner(Protocol):
         """Carry out the mixing that ends a global round; what is to be recorded of it."""
         ...
 
+    def refused(self, t: int) -> NDArray[np.int64]:
+        """The updates refused in global round t, asked after its mixing.
+
+        A row each: edge round, device, and the number of the reason in `REASONS`.
+        """
+        ...
+
+
+def none_refused() -> NDArray[np.int64]:
+    """What `Learner.refused` says where no update was refused."""
+    return np.zeros((0, 3), dtype=np.int64)
+
 
 @dataclass(frozen=True)
 class EdgeRound:
@@ -54,8 +71,20 @@ class EdgeRound:
     seen: Observation
     plan: Plan
     cost: RoundCost
+    """What is charged: the plan's price, or what happened where devices fail."""
     allowance_j: FloatArray
     after: Ledger
+    failures: Failures | None = None
+    """What failed; None in a world where nothing does."""
+    outcome: Outcome | None = None
+    """How the edge round went with that."""
+
+    @property
+    def delivered(self) -> NDArray[np.bool_]:
+        """Per device that takes part: whether its update arrives in time."""
+        if self.outcome is None:
+            return np.ones(len(self.who), dtype=bool)
+        return self.outcome.delivered
 
 
 @dataclass(frozen=True)
@@ -68,6 +97,8 @@ class GlobalRound:
     distances: Distances
     metrics: Mapping[str, float]
     """What training gave: loss, accuracies and the like; empty without training."""
+    refused: NDArray[np.int64] = field(default_factory=none_refused)
+    """The updates that were refused, as `Learner.refused` gives them."""
 
     @property
     def last(self) -> EdgeRound:
@@ -80,7 +111,8 @@ def key_after_training(before: bytes, turn: EdgeRound) -> bytes:
 
     Training knows nothing of seconds or joules: equal keys mean equal models.
     """
-    return digest(before, turn.t, turn.r, turn.who, turn.plan.local_steps)
+    came = () if turn.outcome is None else (turn.outcome.delivered,)
+    return digest(before, turn.t, turn.r, turn.who, turn.plan.local_steps, *came)
 
 
 def key_after_mixing(before: bytes, turn: EdgeRound) -> bytes:

@@ -107,6 +107,18 @@ VARIANTS = {
     "mll-sgd": ("mll-sgd", ("rounds.edge_rounds=1",), {"checkpoint_every": 3}),
     "some take part": ("fedrt", ("learning.participation=0.5",), {"checkpoint_every": 3}),
     "state of its own": ("trained:Moody", (), {"checkpoint_every": 2}),
+    "a fleet that fails": (
+        "fedrt",
+        (
+            "faults.silent={kind='markov',mean_up=4,mean_down=2}",
+            "faults.server_down={kind='markov',mean_up=2,mean_down=2}",
+            "faults.link_down={kind='random',probability=0.3}",
+            "faults.straggler={kind='random',probability=0.3}",
+            "faults.deadline_factor=2",
+            "faults.attack={kind='nan',devices=[1,4]}",
+        ),
+        {"checkpoint_every": 2},
+    ),
 }
 
 

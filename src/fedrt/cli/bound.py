@@ -73,6 +73,8 @@ def run(args: argparse.Namespace) -> None:
     else:
         scenario = load_scenario(args.scenario, args.settings)
         seeds = read_seeds(args.seeds or "0")
+    if scenario.faults is not None:
+        raise InputError("scenario.faults: the bound is for fleets that do not fail; leave it out")
     if rho == "":
         rho = scenario_limit(scenario)
     names = policies if REFERENCE in policies else [*policies, REFERENCE]

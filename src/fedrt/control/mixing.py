@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.graph import BoolMatrix
+from fedrt.graph import BoolMatrix, is_connected, parts_of
 from fedrt.plan import Plan
 
 FloatArray = NDArray[np.float64]
@@ -48,7 +48,24 @@ def mixing_of(plan: Plan, rule: str) -> FloatArray:
     if plan.mixing is not None:
         return plan.mixing
     assert plan.topology is not None
-    return MIXINGS[rule](plan.topology)
+    return mixing_weights(rule, plan.topology)
+
+
+def mixing_weights(rule: str, topology: BoolMatrix) -> FloatArray:
+    """The weights that a rule of `MIXINGS` gives the links; each connected part by itself."""
+    if is_connected(topology):
+        return MIXINGS[rule](topology)
+    mixing = np.zeros(topology.shape)
+    for part in parts_of(topology):
+        mixing[np.ix_(part, part)] = MIXINGS[rule](topology[np.ix_(part, part)])
+    return mixing
+
+
+def slowest_contraction(mixing: FloatArray, topology: BoolMatrix) -> float:
+    """Zeta of the part that mixes slowest: each part nears its own average."""
+    if is_connected(topology):
+        return contraction(mixing)
+    return max(contraction(mixing[np.ix_(part, part)]) for part in parts_of(topology))
 
 
 def contraction(mixing: FloatArray) -> float:

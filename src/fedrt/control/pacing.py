@@ -117,6 +117,8 @@ def least_price_s_per_j(seen: Observation) -> float:
 def _take_in(prices: Prices, seen: Observation, pace: Pace, upload_j: FloatArray) -> Prices:
     """The prices with this round's channels in the means, and a first price for newcomers."""
     who = pace.device
+    if not len(who):
+        return prices
     new = prices.rounds[who] == 0
     rounds, mean, square = prices.rounds.copy(), prices.upload_j.copy(), prices.upload_j2.copy()
     promised = prices.promised_j.copy()

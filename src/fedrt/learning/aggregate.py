@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 FloatArray = NDArray[np.float64]
+
+COLUMNS = 65_536
+"""Coordinates that are sorted together."""
 
 
 def averaging_weights(
@@ -17,6 +22,27 @@ def averaging_weights(
     amount = np.ones(len(edge_of_device)) if samples is None else samples.astype(np.float64)
     totals = np.bincount(edge_of_device, weights=amount)
     return amount / totals[edge_of_device]
+
+
+def weighted_mean(rows: Sequence[Tensor], weight: FloatArray) -> Tensor:
+    """The sum of the rows times their weights, added up in their order, in float64."""
+    total = torch.zeros(rows[0].shape, dtype=torch.float64, device=rows[0].device)
+    for row, share in zip(rows, weight.tolist(), strict=True):
+        total += share * row.double()
+    return total
+
+
+def trimmed_mean(rows: Tensor, cut: int) -> Tensor:
+    """For every column the mean of its values less the `cut` least and greatest, in float64.
+
+    With (n - 1) // 2 cut it is the median.
+    """
+    mean = torch.empty(rows.shape[1], dtype=torch.float64, device=rows.device)
+    for first in range(0, rows.shape[1], COLUMNS):
+        # A block at a time: sorting all at once would take the memory of several copies.
+        block = rows[:, first : first + COLUMNS].sort(dim=0).values
+        mean[first : first + COLUMNS] = block[cut : len(rows) - cut].double().mean(0)
+    return mean
 
 
 def mix(models: Tensor, mixing: FloatArray, gossip_steps: int) -> Tensor:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import torch
@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedrt.errors import FedrtError
+
+if TYPE_CHECKING:
+    from fedrt.learning.screening import Screening
 
 IntArray = NDArray[np.int64]
 
@@ -37,6 +40,10 @@ class TrainingOrder:
     """Shares in the edge's average; they add up to 1 within each edge."""
     then: tuple[int, int] | None = None
     """The (t, r) of the order that follows, if one does: its batches may be drawn meanwhile."""
+    screening: Screening | None = None
+    """How updates are looked at before they count; None: they are averaged as they come."""
+    attackers: NDArray[np.bool_] | None = None
+    """Per device, where some send something else than they trained."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +54,9 @@ class Trained:
     """C x P, one row per edge; an edge that nobody trained for keeps its model."""
     loss_sum: NDArray[np.float64]
     """Per device of the order: the sum of its mini-batch losses."""
+    refused: IntArray | None = None
+    """Per device of the order: why its update was refused (`turns.REASONS`), -1 where it was not;
+    None where none was looked at."""
 
 
 class Engine(Protocol):
@@ -58,6 +68,24 @@ class Engine(Protocol):
     def train(self, models: Tensor, order: TrainingOrder) -> Trained:
         """The edge models after one edge round; `models` itself stays as it is."""
         ...
+
+
+def part_of(order: TrainingOrder, part: slice) -> TrainingOrder:
+    """The order for a run of its devices."""
+    return replace(
+        order,
+        devices=order.devices[part],
+        edge_of_device=order.edge_of_device[part],
+        local_steps=order.local_steps[part],
+        weight=order.weight[part],
+        attackers=None if order.attackers is None else order.attackers[part],
+    )
+
+
+def edge_starts(edge_of_device: IntArray) -> list[int]:
+    """Where the devices of each edge begin that has any."""
+    starts: list[int] = np.flatnonzero(np.diff(edge_of_device, prepend=-1)).tolist()
+    return starts
 
 
 def check_finite(
@@ -89,6 +117,23 @@ def own_randomness(device: torch.device) -> Iterator[torch.Generator]:
         return
     with torch.cuda.device(device), torch.random.fork_rng(devices=[device]):
         yield torch.cuda.default_generators[torch.cuda.current_device()]
+
+
+def trained(
+    models: Tensor,
+    total: Tensor,
+    order: TrainingOrder,
+    loss_sum: NDArray[np.float64],
+    told: NDArray[np.float64],
+) -> Trained:
+    """What an edge round gave, from its edges' averages and what is told of each device.
+
+    That is the greatest number in its model, looked at here; or why its update was refused.
+    """
+    if order.screening is None:
+        check_finite(loss_sum, told, order)
+        return Trained(averaged(models, total, order), loss_sum)
+    return Trained(averaged(models, total, order), loss_sum, told.astype(np.int64))
 
 
 def averaged(models: Tensor, total: Tensor, order: TrainingOrder) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedrt.learning.batches import Batches
-from fedrt.learning.engine import Trained, TrainingOrder, averaged, check_finite, own_randomness
+from fedrt.learning.engine import Trained, TrainingOrder, own_randomness, trained
 from fedrt.learning.flat import FlatModel
 from fedrt.learning.samples import Samples
+from fedrt.learning.screening import train_screened
 from fedrt.learning.stack import StackedModule
 from fedrt.learning.step import ChunkState, StepRule
 
@@ -78,16 +79,43 @@ class StackedEngine:
 
     def train(self, models: Tensor, order: TrainingOrder) -> Trained:
         total = torch.zeros(models.shape, dtype=torch.float64, device=models.device)
-        loss_sum, greatest = self.add_trained(models, order, total)
-        check_finite(loss_sum, greatest, order)
-        return Trained(averaged(models, total, order), loss_sum)
+        return trained(models, total, order, *self.add_up(models, order, total))
+
+    def add_up(
+        self, models: Tensor, order: TrainingOrder, total: Tensor
+    ) -> tuple[FloatArray, FloatArray]:
+        """Put the averages of the order's edges into their rows of `total`, which are zero.
+
+        The devices' loss sums, and what `trained` wants to be told of each.
+        """
+        if order.screening is None:
+            return self.add_trained(models, order, total)
+        size = self.model.num_parameters
+        # Whole edges at a time, as few as fill a chunk: what comes next is not drawn ahead.
+        order = replace(order, then=None)
+        return train_screened(
+            self.train_rows, models, order, total, group=self.chunk, num_parameters=size
+        )
+
+    def train_rows(self, models: Tensor, order: TrainingOrder) -> tuple[Tensor, FloatArray]:
+        """Every device's model, a row each, and the loss sums."""
+        rows = torch.empty(
+            (len(order.devices), models.shape[1]), dtype=models.dtype, device=models.device
+        )
+        loss_sum, _ = self.add_trained(models, order, rows=rows)
+        return rows, loss_sum
 
     def add_trained(
-        self, models: Tensor, order: TrainingOrder, total: Tensor
+        self,
+        models: Tensor,
+        order: TrainingOrder,
+        total: Tensor | None = None,
+        rows: Tensor | None = None,
     ) -> tuple[FloatArray, FloatArray]:
         """Add every trained model times its weight to its edge's row of `total`.
 
-        The devices' loss sums, and the greatest number in each one's model.
+        And put it into its own row of `rows`, where that is given. The devices' loss sums, and the
+        greatest number in each one's model.
         """
         found = np.zeros((2, len(order.devices)))
         # Devices of equal steps side by side, so that few stand still.
@@ -100,7 +128,10 @@ class StackedEngine:
                 place = block[first : first + self.chunk]
                 chunk = self._chunk(order, place, draws, first, models.device)
                 joined, losses = self._train_chunk(models, chunk)
-                _add_up(total, chunk, joined)
+                if total is not None:
+                    _add_up(total, chunk, joined)
+                if rows is not None:
+                    rows[torch.as_tensor(place, device=rows.device)] = joined[: len(place)]
                 least, most = joined.aminmax(dim=1)
                 largest = torch.maximum(-least, most).double()
                 waiting.append((place, torch.stack([losses, largest])))

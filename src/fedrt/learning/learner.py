@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -13,9 +13,18 @@ from numpy.typing import NDArray
 from fedrt.control.consensus import DistanceEstimate
 from fedrt.control.mixing import mixing_of
 from fedrt.learning.aggregate import averaging_weights, distance_to_average, mix, pairwise_distance
-from fedrt.learning.engine import TrainingOrder
+from fedrt.learning.engine import Trained, TrainingOrder
+from fedrt.learning.screening import ACCEPTED, Screening
 from fedrt.learning.setup import Setup
-from fedrt.turns import Distances, EdgeRound, digest, key_after_mixing, key_after_training
+from fedrt.turns import (
+    Distances,
+    EdgeRound,
+    digest,
+    key_after_mixing,
+    key_after_training,
+    none_refused,
+)
+from fedrt.world.world import World
 
 FloatArray = NDArray[np.float64]
 
@@ -37,6 +46,7 @@ class Trainer:
         self.before_mixing = np.zeros((edges, edges))
         self.last_true = self.before_mixing
         self.loss_sum, self.steps = 0.0, 0
+        self.refusals: list[NDArray[np.int64]] = []
         self.began = time.monotonic()
 
     def distances(self, t: int) -> Distances:
@@ -49,19 +59,40 @@ class Trainer:
             true = pairwise_distance(self._parameters())
         else:
             true = self.before_mixing
+        # Servers that cannot reach each other now cannot compare their models.
+        self.linked = self.linked & self.setup.world.links_up(t)
         if true.any():
             self.estimate = self.estimate.update(true, self.linked)
         self.last_true = true
         return Distances(self.estimate.distance, true)
 
     def train(self, turn: EdgeRound) -> None:
-        """Train every device of the turn from its edge's model, and average per edge."""
+        """Train every device whose update arrives from its edge's model, and average per edge."""
         order = self._order(turn)
         self.key = key_after_training(self.key, turn)
+        if not len(order.devices):
+            return
         trained = self._once(self.key, lambda: self.setup.engine.train(self.models, order))
         self.models = trained.models
-        self.loss_sum += float(trained.loss_sum.sum())
-        self.steps += int(order.local_steps.sum())
+        counted = self._counted(turn, order, trained)
+        self.loss_sum += float(trained.loss_sum[counted].sum())
+        self.steps += int(order.local_steps[counted].sum())
+
+    def _counted(
+        self, turn: EdgeRound, order: TrainingOrder, trained: Trained
+    ) -> NDArray[np.bool_]:
+        """Whose update was not refused; the others are written down."""
+        if trained.refused is None:
+            return np.ones(len(order.devices), dtype=bool)
+        bad = trained.refused != ACCEPTED
+        r = np.full(int(bad.sum()), turn.r)
+        self.refusals.append(np.column_stack([r, order.devices[bad], trained.refused[bad]]))
+        return ~bad
+
+    def refused(self, t: int) -> NDArray[np.int64]:
+        """The updates refused since last asked, a row each (`turns.Learner`)."""
+        found, self.refusals = self.refusals, []
+        return np.concatenate([none_refused(), *found])
 
     def mix(self, turn: EdgeRound) -> Mapping[str, float]:
         """Mix the edge models over the turn's links; loss, accuracies and distances."""
@@ -76,7 +107,7 @@ class Trainer:
         unmeasured = ~self.linked & ~np.eye(len(topology), dtype=bool)
         gap = self.estimate.distance - self.last_true
         metrics = {
-            "loss": self.loss_sum / self.steps,
+            "loss": self.loss_sum / self.steps if self.steps else np.nan,
             "consensus": distance_to_average(self._parameters()),
             "distance_error": float(gap[unmeasured].mean()) if unmeasured.any() else np.nan,
         }
@@ -103,18 +134,21 @@ class Trainer:
         return dict(zip(names, self._once(digest(self.key, "accuracy"), measure), strict=True))
 
     def _order(self, turn: EdgeRound) -> TrainingOrder:
-        samples = None
-        if self.setup.world.scenario.learning.averaging == "samples":
-            samples = self.setup.batches.sizes[turn.who]
-        edge_of_device = turn.seen.edge_of_device
+        came = turn.delivered
+        who, edge_of_device = turn.who[came], turn.seen.edge_of_device[came]
+        samples, world = None, self.setup.world
+        if world.scenario.learning.averaging == "samples":
+            samples = self.setup.batches.sizes[who]
         return TrainingOrder(
             t=turn.t,
             r=turn.r,
-            devices=turn.who,
+            devices=who,
             edge_of_device=edge_of_device,
-            local_steps=turn.plan.local_steps,
+            local_steps=turn.plan.local_steps[came],
             weight=averaging_weights(edge_of_device, samples),
             then=self._next(turn),
+            screening=screening_of(world),
+            attackers=None if world.faults is None else world.faults.attackers[who],
         )
 
     def _next(self, turn: EdgeRound) -> tuple[int, int] | None:
@@ -154,3 +188,20 @@ class Trainer:
         self.linked = np.array(state["linked"])
         self.before_mixing = np.array(state["before_mixing"])
         self.began = time.monotonic()
+
+
+def screening_of(world: World) -> Screening | None:
+    """How the scenario has updates looked at; None where they are averaged as they come."""
+    learning, faults = world.scenario.learning, world.scenario.faults
+    average = "mean" if learning.averaging in ("uniform", "samples") else learning.averaging
+    refuse = faults is not None and faults.refuse
+    attack = None if faults is None else faults.attack
+    if average == "mean" and not refuse and attack is None:
+        return None
+    return Screening(
+        average=cast(Literal["mean", "median", "trimmed-mean"], average),
+        trim=0.25 if learning.trim is None else learning.trim,
+        most_norm=faults.refuse_norm if faults is not None and faults.refuse else None,
+        attack=attack,
+        seed=world.seed,
+    )

@@ -12,7 +12,6 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -22,7 +21,7 @@ import torch.multiprocessing as mp
 from torch import Tensor
 
 from fedrt.errors import FedrtError, reason
-from fedrt.learning.engine import Trained, TrainingOrder, averaged, check_finite
+from fedrt.learning.engine import Trained, TrainingOrder, edge_starts, part_of, trained
 from fedrt.learning.engine_stacked import StackedEngine
 
 # Freed memory stays with the process: taking it anew from the system for every step costs more
@@ -58,15 +57,14 @@ class WorkerEngine:
         shares = split_order(order, len(self.links))
         for link, (_, share) in zip(self.links, shares, strict=True):
             self._send(link, share)
-        loss_sum, greatest = np.zeros(len(order.devices)), np.zeros(len(order.devices))
+        found = np.zeros((2, len(order.devices)))
         # Every answer is taken before one that failed is raised: none is left for the next order.
         answers = [self._receive(link) for link in self.links]
         for answer, (part, _) in zip(answers, shares, strict=True):
             if isinstance(answer, BaseException):
                 raise answer
-            loss_sum[part], greatest[part] = answer
-        check_finite(loss_sum, greatest, order)
-        return Trained(averaged(models, self.totals.sum(0), order), loss_sum)
+            found[:, part] = answer
+        return trained(models, self.totals.sum(0), order, *found)
 
     def _send(self, link: Any, share: TrainingOrder) -> None:
         try:
@@ -92,25 +90,19 @@ class WorkerEngine:
 
 
 def split_order(order: TrainingOrder, shares: int) -> list[tuple[slice, TrainingOrder]]:
-    """The order in runs of devices with about equal numbers of steps."""
+    """The order in runs of devices with about equal numbers of steps.
+
+    Where updates are looked at, an edge's devices stay together: the share's worker does it.
+    """
     done = np.cumsum(order.local_steps)
     middle = done - order.local_steps / 2
     cuts = np.searchsorted(middle, order.local_steps.sum() * np.arange(1, shares) / shares)
+    if order.screening is not None:
+        between = [*edge_starts(order.edge_of_device), len(order.devices)]
+        cuts = np.array(between)[np.searchsorted(between, cuts)]
     ends = [0, *cuts.tolist(), len(order.devices)]
     parts = [slice(a, b) for a, b in pairwise(ends)]
-    return [
-        (
-            part,
-            replace(
-                order,
-                devices=order.devices[part],
-                edge_of_device=order.edge_of_device[part],
-                local_steps=order.local_steps[part],
-                weight=order.weight[part],
-            ),
-        )
-        for part in parts
-    ]
+    return [(part, part_of(order, part)) for part in parts]
 
 
 def _work(make: MakeEngine, link: Any, models: Tensor, total: Tensor) -> None:
@@ -126,7 +118,7 @@ def _work(make: MakeEngine, link: Any, models: Tensor, total: Tensor) -> None:
             try:
                 engine = engine or make()
                 total.zero_()
-                answer: Any = engine.add_trained(models, order, total)
+                answer: Any = engine.add_up(models, order, total)
             except Exception as error:
                 answer = _sendable(error)
             link.send(answer)

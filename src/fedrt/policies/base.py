@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 
 from fedrt.control.allocation import Allocation
 from fedrt.control.consensus import meets_limit
+from fedrt.control.parts import LinkRule, links_by_part
 from fedrt.control.topology import best_links, finish_time_s
 from fedrt.cost.backhaul import link_time_s
 from fedrt.cost.round import price
@@ -19,9 +19,6 @@ from fedrt.plan import Plan, Status
 from fedrt.world.observation import Backhaul, Observation
 
 FloatArray = NDArray[np.float64]
-
-# (finish time of each cluster, time of each link, distances, limit) -> the links to use
-LinkRule = Callable[[FloatArray, FloatArray, FloatArray, float], BoolMatrix]
 
 
 class Policy(Protocol):
@@ -83,8 +80,9 @@ def complete_plan(
         return plan(_status(relaxed, allocation_is_optimal), None)
     finish_s = books.elapsed_s + price(plan("feasible", None), seen).edge_time_s
     link_s = link_time_s(seen.model_bits, seen.gossip_steps, backhaul.bps)
-    topology = links(finish_s, link_s, backhaul.consensus_distance, backhaul.consensus_limit)
-    relaxed |= not meets_limit(topology, backhaul.consensus_distance, backhaul.consensus_limit)
+    distance, limit = backhaul.consensus_distance, backhaul.consensus_limit
+    topology = links_by_part(links, finish_s, link_s, distance, limit)
+    relaxed |= not meets_limit(topology, distance, limit)
     proven = allocation_is_optimal and _no_links_are_faster(topology, finish_s, link_s, backhaul)
     return plan(_status(relaxed, proven), topology)
 
@@ -99,5 +97,6 @@ def _no_links_are_faster(
     topology: BoolMatrix, finish_s: FloatArray, link_s: FloatArray, backhaul: Backhaul
 ) -> bool:
     """Whether the exact search finds no quicker round: the proof behind `optimal`."""
-    best = best_links(finish_s, link_s, backhaul.consensus_distance, backhaul.consensus_limit)
+    limits = (backhaul.consensus_distance, backhaul.consensus_limit)
+    best = links_by_part(best_links, finish_s, link_s, *limits)
     return finish_time_s(topology, finish_s, link_s) <= finish_time_s(best, finish_s, link_s)

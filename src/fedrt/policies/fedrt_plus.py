@@ -20,10 +20,12 @@ from fedrt.control.fastest_mixing import MOST_EXACT
 from fedrt.control.foresight import FEWEST, MOST, allocate_with_foresight, guessed_later_s
 from fedrt.control.gossip import Gossip, choose_gossip, gossip_on
 from fedrt.control.pacing import Prices, adjust, spending
+from fedrt.control.parts import links_by_part
 from fedrt.control.priced import PricedFleet
 from fedrt.control.topology import best_links, prune_greedily
 from fedrt.cost.backhaul import link_time_s
 from fedrt.cost.round import price
+from fedrt.graph import is_connected
 from fedrt.ledger import Books, Horizon, Pace
 from fedrt.plan import ROUNDING, Plan, Status
 from fedrt.world.observation import Observation
@@ -122,11 +124,13 @@ class FedRTPlus:
         backhaul, psi = seen.backhaul, seen.gossip_steps
         assert backhaul is not None
         limits = (backhaul.consensus_distance, backhaul.consensus_limit)
-        if self.links == "joint" and backhaul.contraction_limit is not None:
+        whole = is_connected(backhaul.base_graph)
+        if self.links == "joint" and backhaul.contraction_limit is not None and whole:
             return choose_gossip(finish_s, _hop_s(seen), *limits, backhaul.contraction_limit, psi)
         search = prune_greedily if self.links == "greedy" else best_links
-        topology = search(finish_s, psi * _hop_s(seen), *limits)
-        return gossip_on(topology, psi, fastest=self.links == "joint")
+        topology = links_by_part(search, finish_s, psi * _hop_s(seen), *limits)
+        # A backhaul in parts nears no common average: all steps, under the scenario's rule.
+        return gossip_on(topology, psi, fastest=self.links == "joint" and whole)
 
 
 def _hop_s(seen: Observation) -> FloatArray:

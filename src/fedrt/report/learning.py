@@ -10,6 +10,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from fedrt.report.failures import failure_rows, failures_table
 from fedrt.report.figures import (
     draw_seeds,
     legend_below,
@@ -50,6 +51,8 @@ def print_run(summary: Summary) -> None:
         if reached["time_s"] is not None:
             text = f"{readable_time(reached['time_s'])}, {reached['energy_j_mean']:.4g} J"
         rows[f"accuracy {target} reached"] = text
+    if "faults" in summary:
+        rows |= failure_rows(summary["faults"])
     for name, value in rows.items():
         table.add_row(name, value)
     console.print(table)
@@ -104,6 +107,9 @@ def print_training_comparison(scenario: Scenario, results: Mapping[str, Sequence
     console = Console()
     console.print(comparison_table(scenario, results))
     console.print(accuracy_table(results))
+    failed = failures_table(results)
+    if failed is not None:
+        console.print(failed)
 
 
 def accuracy_figure(out: Path, policies: Sequence[str], seeds: Sequence[int]) -> Figure:

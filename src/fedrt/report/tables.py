@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from fedrt.report.failures import failures_table
 from fedrt.runs.account import PARTS, Summary
 from fedrt.runs.estimate import over_seeds, savings
 from fedrt.runs.front import BUDGET, FrontPoint
@@ -79,10 +80,13 @@ def _spread(value: Mapping[str, Any]) -> str:
 
 
 def print_comparison(scenario: Scenario, results: Mapping[str, Sequence[Summary]]) -> None:
-    """Both tables on stdout."""
+    """All tables on stdout."""
     console = Console()
     console.print(comparison_table(scenario, results))
     console.print(parts_table(results))
+    failed = failures_table(results)
+    if failed is not None:
+        console.print(failed)
 
 
 def sweep_table(sweep: Sweep, outcomes: Sequence[Outcome]) -> Table:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fedrt.policies import Policy
+from fedrt.runs.failures import FailureSums
 from fedrt.runs.history import MOST_DEVICE_ROWS, MOST_LINK_ROWS, History
 from fedrt.turns import GlobalRound
 from fedrt.world.world import World
@@ -32,11 +33,14 @@ class Account:
         self.measured: list[dict[str, float]] = []
         self.wall_s = 0.0
         self.last: GlobalRound | None = None
+        self.failures = None if world.faults is None else FailureSums(world.fleet.edge_of_device)
 
     def add(self, done: GlobalRound) -> None:
         """Take in one global round."""
         self.last = done
         self.history.add(done)
+        if self.failures is not None:
+            self.failures.add(done)
         for name in PARTS:
             rows = self.history.last_edge_rows
             self.parts[name] += sum(float(chunk[name].mean()) for chunk in rows)
@@ -69,10 +73,12 @@ class Account:
             outcome |= {
                 "best_accuracy": max(row["accuracy"] for row in self.measured),
                 "final_accuracy": self.measured[-1]["accuracy"],
-                "final_loss": self.last.metrics["loss"],
+                "final_loss": _known(self.last.metrics["loss"]),
                 "targets": {f"{target:g}": self._reached(target) for target in targets},
                 "wall_s": self.wall_s,
             }
+        if self.failures is not None:
+            outcome["faults"] = self.failures.summary()
         return outcome
 
     def _reached(self, target: float) -> dict[str, float | None]:
@@ -81,3 +87,8 @@ class Account:
             if row["accuracy"] >= target:
                 return {"time_s": row["ends_at_s"], "energy_j_mean": row["energy_j_mean"]}
         return {"time_s": None, "energy_j_mean": None}
+
+
+def _known(value: float) -> float | None:
+    """The number, or None for NaN: nobody trained."""
+    return None if math.isnan(value) else value

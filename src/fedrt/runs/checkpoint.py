@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,13 @@ from numpy.typing import NDArray
 
 from fedrt.errors import InputError, reason
 from fedrt.files import make_folder, write_whole
-from fedrt.turns import Distances, EdgeRound, Learner
+from fedrt.turns import Distances, EdgeRound, Learner, none_refused
 
 Arrays = Mapping[str, NDArray[Any]]
 
 RECORD = {"believed", "true", "names", "values"}
+REFUSED = "refused"
+"""Only in the record of a round in which updates were refused."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class Record:
 
     distances: Distances
     metrics: Mapping[str, float]
+    refused: NDArray[np.int64] = field(default_factory=none_refused)
 
 
 class Checkpoints:
@@ -51,16 +54,19 @@ class Checkpoints:
             "names": np.array(names),
             "values": np.array(list(record.metrics.values()), dtype=np.float64),
         }
+        if len(record.refused):
+            arrays[REFUSED] = record.refused
         _write(self.records / f"{t:06}.npz", arrays)
 
     def load_records(self, rounds: int) -> list[Record]:
         """The records of the first so many rounds."""
         records = []
         for t in range(rounds):
-            arrays = _read(self.records / f"{t:06}.npz", RECORD)
+            arrays = _read(self.records / f"{t:06}.npz", RECORD, {REFUSED})
             names = json.loads(str(arrays["names"]))
             metrics = dict(zip(names, arrays["values"].tolist(), strict=True))
-            records.append(Record(Distances(arrays["believed"], arrays["true"]), metrics))
+            distances = Distances(arrays["believed"], arrays["true"])
+            records.append(Record(distances, metrics, arrays.get(REFUSED, none_refused())))
         return records
 
     def save(self, rounds: int, state: Arrays) -> None:
@@ -130,6 +136,11 @@ class Resumed:
             return self.records[turn.t].metrics
         return self.learner.mix(turn)
 
+    def refused(self, t: int) -> NDArray[np.int64]:
+        if t < len(self.records):
+            return self.records[t].refused
+        return self.learner.refused(t)
+
 
 def _write(path: Path, arrays: Arrays) -> None:
     def fill(temporary: Path) -> None:
@@ -139,13 +150,13 @@ def _write(path: Path, arrays: Arrays) -> None:
     write_whole(path, fill)
 
 
-def _read(path: Path, names: Set[str]) -> dict[str, NDArray[Any]]:
+def _read(path: Path, names: Set[str], perhaps: Set[str] = frozenset()) -> dict[str, NDArray[Any]]:
     """Every array of a file; the archive's checksums tell whether it is whole."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
     except Exception as error:  # a damaged archive may fail in any part of its reader
         raise InputError(f"{path}: cannot be read: {reason(error)}") from None
-    if arrays.keys() != names:
+    if arrays.keys() - perhaps != names:
         raise InputError(f"{path}: cannot be read: it holds {', '.join(arrays) or 'nothing'}")
     return arrays

@@ -89,10 +89,22 @@ def comparison(scenario: str, results: Mapping[str, Sequence[Summary]]) -> dict[
     return {
         "scenario": scenario,
         "policies": {
-            name: {key: over_seeds([run[key] for run in runs]) for key in keys}
+            name: {key: over_seeds([run[key] for run in runs]) for key in keys} | _failed(runs)
             for name, runs in results.items()
         },
     }
+
+
+def _failed(runs: Sequence[Summary]) -> dict[str, Any]:
+    """What failed, where something can."""
+    if not all("faults" in run for run in runs):
+        return {}
+    every = [run["faults"] for run in runs]
+    sums = {key: over_seeds([each[key] for each in every]) for key in ("wasted_j", "beyond_plan_s")}
+    updates = {
+        name: over_seeds([each["updates"][name] for each in every]) for name in every[0]["updates"]
+    }
+    return {"faults": {"updates": updates, **sums}}
 
 
 def over_seeds(values: Sequence[float]) -> dict[str, Any]:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedrt.control.bounds import omega_2
-from fedrt.control.mixing import contraction, mixing_of
+from fedrt.control.mixing import mixing_of, slowest_contraction
 from fedrt.cost.round import slowest_device_s
 from fedrt.graph import links_of
 from fedrt.ledger import overspend_j
+from fedrt.runs.failures import arrived, device_columns, edge_columns, round_columns
 from fedrt.turns import EdgeRound, GlobalRound
 
 if TYPE_CHECKING:
@@ -38,12 +39,12 @@ class History:
 
     def add(self, done: GlobalRound) -> None:
         """Append the rows of one global round."""
-        self.chunks["rounds"].append(round_row(done, self.mixing))
+        self.chunks["rounds"].append(round_row(done, self.mixing) | round_columns(done))
         self.last_edge_rows = [edge_rows(turn, done) for turn in done.edge_rounds]
         self.chunks["edges"] += self.last_edge_rows
         for turn in done.edge_rounds:
             if "devices" in self.chunks:
-                self.chunks["devices"].append(device_rows(turn))
+                self.chunks["devices"].append(device_rows(turn) | device_columns(turn, done))
         if "links" in self.chunks:
             self.chunks["links"].append(link_rows(done))
 
@@ -66,7 +67,7 @@ def round_row(done: GlobalRound, mixing: str) -> Columns:
     ledger = last.after
     topology = last.plan.topology
     assert topology is not None
-    zeta = contraction(mixing_of(last.plan, mixing))
+    zeta = slowest_contraction(mixing_of(last.plan, mixing), topology)
     over = ledger.overspent_j
     return {
         "global_round": np.array([last.t]),
@@ -88,14 +89,17 @@ def round_row(done: GlobalRound, mixing: str) -> Columns:
 def edge_rows(turn: EdgeRound, done: GlobalRound) -> Columns:
     """One edge round of every edge; compute and upload are those of its slowest device.
 
-    They, the backhaul and the wait for the slowest edge add up to the global round's time.
+    They, the backhaul and the wait for the slowest edge (and for devices that failed) add up to the
+    global round's time.
     """
-    compute_s, upload_s = slowest_device_s(turn.seen, turn.cost)
+    compute_s, upload_s = slowest_device_s(turn.seen, arrived(turn))
     waiting_s = np.zeros(turn.seen.num_edges)
     if turn is done.last:
         turns = [each.cost.edge_time_s + each.cost.backhaul_s for each in done.edge_rounds]
         own_s = np.sum(turns, axis=0)
         waiting_s = own_s.max() - own_s
+    if turn.outcome is not None:
+        waiting_s = waiting_s + turn.outcome.lost_s
     return {
         "global_round": np.full(turn.seen.num_edges, turn.t),
         "edge_round": np.full(turn.seen.num_edges, turn.r),
@@ -105,7 +109,7 @@ def edge_rows(turn: EdgeRound, done: GlobalRound) -> Columns:
         "upload_s": upload_s,
         "backhaul_s": turn.cost.backhaul_s,
         "waiting_s": waiting_s,
-    }
+    } | edge_columns(turn, done)
 
 
 def link_rows(done: GlobalRound) -> Columns:

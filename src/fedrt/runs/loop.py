@@ -13,17 +13,19 @@ from numpy.typing import NDArray
 
 from fedrt.control.consensus import consensus_limit
 from fedrt.control.limits import broken_limits
-from fedrt.control.mixing import contraction, mixing_of
+from fedrt.control.mixing import mixing_of, slowest_contraction
+from fedrt.cost.outcome import Deadline, Outcome, carry_out
 from fedrt.cost.round import price
 from fedrt.errors import InfeasibleError, InputError
 from fedrt.ledger import Horizon, Ledger, PartOfBooks
-from fedrt.plan import plan_problems
+from fedrt.plan import Plan, plan_problems
 from fedrt.policies import Policy
 from fedrt.policies.base import uses_contraction_limit
 from fedrt.policies.fedrt import FedRT
 from fedrt.scenario import Scenario
-from fedrt.turns import Distances, EdgeRound, GlobalRound, Learner
-from fedrt.world.observation import Backhaul
+from fedrt.turns import Distances, EdgeRound, GlobalRound, Learner, none_refused
+from fedrt.world.faults import Failures
+from fedrt.world.observation import Backhaul, Observation
 from fedrt.world.world import World
 
 FloatArray = NDArray[np.float64]
@@ -48,6 +50,9 @@ class StandIn:
 
     def mix(self, turn: EdgeRound) -> Mapping[str, float]:
         return {}
+
+    def refused(self, t: int) -> NDArray[np.int64]:
+        return none_refused()
 
 
 def make_world(scenario: Scenario, seed: int, data_dir: Path | None = None) -> World:
@@ -93,8 +98,8 @@ def run_rounds(
         ledger = done[-1].after
         learner.train(done[-1])
         metrics = learner.mix(done[-1])
-        time_s = ledger.time_s - began_at_s
-        yield GlobalRound(tuple(done), time_s, ledger.time_s, distances, metrics)
+        time_s, refused = ledger.time_s - began_at_s, learner.refused(t)
+        yield GlobalRound(tuple(done), time_s, ledger.time_s, distances, metrics, refused)
 
 
 def take_turn(
@@ -107,7 +112,9 @@ def take_turn(
     rho: float | None = None,
 ) -> EdgeRound:
     """Observe, plan, price and charge one edge round; with distances, the last of a global one."""
-    who = world.taking_part(t, r)
+    expected = world.taking_part(t, r)
+    failures = world.failures(t, r, expected)
+    who = expected if failures is None else failures.who
     seen = world.observe(t, r, who)
     if distance is not None:
         seen = replace(seen, backhaul=see_backhaul(world, t, distance, rho))
@@ -118,16 +125,29 @@ def take_turn(
         where = f"policy {policy.name}, global round {t}, edge round {r}"
         raise InputError([f"{where}: {line}" for line in problems])
     allowance_j = books.allowance_j(policy.energy_horizon)
-    cost = price(plan, seen)
+    outcome = _outcome(world, plan, seen, failures)
+    cost = price(plan, seen) if outcome is None else outcome.cost
     energy_j = np.zeros_like(ledger.spent_j)
     energy_j[who] = cost.energy_j
     after = ledger.charge(energy_j, cost.edge_time_s, cost.backhaul_s)
-    turn = EdgeRound(t, r, who, seen, plan, cost, allowance_j, after)
+    turn = EdgeRound(t, r, who, seen, plan, cost, allowance_j, after, failures, outcome)
     # A user's policy may call a plan feasible that is not: the books decide.
     broken = plan.status == "best-effort" or bool(after.overspent_j.any())
     if broken and world.scenario.control.budgets == "strict":
         _refuse_plan(turn, policy)
     return turn
+
+
+def _outcome(
+    world: World, plan: Plan, seen: Observation, failures: Failures | None
+) -> Outcome | None:
+    """What becomes of the plan in a world where devices fail."""
+    faults = world.scenario.faults
+    if faults is None or failures is None:
+        return None
+    deadline = Deadline(faults.deadline_s, faults.deadline_factor)
+    late = (failures.silent, failures.cpu_fraction, deadline)
+    return carry_out(plan, seen, *late, faults.silent_spends)
 
 
 def _refuse_plan(turn: EdgeRound, policy: Policy) -> None:
@@ -162,7 +182,11 @@ def contraction_limit(world: World) -> float:
         plans = [
             done.last.plan for done in run_rounds(World(relaxed, world.seed, world.fleet), FedRT())
         ]
-        left = [contraction(mixing_of(plan, control.mixing)) ** plan.gossip_steps for plan in plans]
+        left = []
+        for plan in plans:
+            assert plan.topology is not None
+            zeta = slowest_contraction(mixing_of(plan, control.mixing), plan.topology)
+            left.append(zeta**plan.gossip_steps)
         # A graph that averages exactly leaves nothing; rho has to stay above what rounding leaves.
         _FOUND[world] = min(1.0, max(float(np.median(left)), LEAST_RHO))
     return _FOUND[world]
@@ -177,7 +201,7 @@ def see_backhaul(world: World, t: int, distance: FloatArray, rho: float | None =
     kappa = world.scenario.control.kappa
     if not distance.any():
         distance, kappa = 1.0 - np.eye(len(distance)), 0.0
-    limit = consensus_limit(world.base_graph, distance, kappa)
+    limit = consensus_limit(world.links_up(t), distance, kappa)
     return Backhaul(world.backhaul_bps(t), distance, limit, rho)
 
 

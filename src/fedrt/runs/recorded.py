@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedrt.errors import InputError, reason
 from fedrt.graph import links_of
-from fedrt.turns import Distances, EdgeRound
+from fedrt.turns import Distances, EdgeRound, none_refused
 from fedrt.world.world import World
 
 FloatArray = NDArray[np.float64]
@@ -31,6 +31,9 @@ class Recorded:
 
     def mix(self, turn: EdgeRound) -> Mapping[str, float]:
         return {}
+
+    def refused(self, t: int) -> NDArray[np.int64]:
+        return none_refused()
 
 
 def stand_in_distances(world: World) -> list[FloatArray]:

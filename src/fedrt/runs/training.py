@@ -198,7 +198,8 @@ class _Job:
 
     def _save(self, done: GlobalRound, history: History, world: World, trainer: Any) -> None:
         rounds = done.last.t + 1
-        self.checkpoints.save_record(done.last.t, Record(done.distances, done.metrics))
+        record = Record(done.distances, done.metrics, done.refused)
+        self.checkpoints.save_record(done.last.t, record)
         last = rounds == world.scenario.rounds.global_rounds
         if rounds % self.options.checkpoint_every == 0 or last:
             self.checkpoints.save(rounds, trainer.state())

@@ -14,6 +14,7 @@ from typing import Any
 
 from fedrt.checks import shown
 from fedrt.errors import InputError, reason
+from fedrt.scenario.fault_rules import fault_problems
 from fedrt.scenario.fields import read_table, table_of, unknown_name
 from fedrt.scenario.model import Scenario
 from fedrt.scenario.rules import broken_rules
@@ -50,7 +51,7 @@ def read_scenario(text: str) -> Scenario:
 def _checked(table: Mapping[str, Any], problems: list[str]) -> Scenario:
     scenario = read_table(Scenario, table, "scenario", problems)
     if scenario is not None:
-        problems += broken_rules(scenario)
+        problems += broken_rules(scenario) + fault_problems(scenario)
     if problems or scenario is None:
         raise InputError(problems)
     return scenario
@@ -94,7 +95,8 @@ def _load_layers(source: str) -> dict[str, Any]:
 
 def _locate_traces(table: dict[str, Any], folder: Path) -> None:
     """Trace files are named as seen from the scenario file."""
-    for section in table.values():
+    faults = table.get("faults")
+    for section in [*table.values(), *(faults.values() if isinstance(faults, dict) else ())]:
         if isinstance(section, dict) and isinstance(section.get("file"), str):
             section["file"] = str(folder / section["file"])
 

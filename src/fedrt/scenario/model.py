@@ -12,7 +12,9 @@ from typing import Any, ClassVar
 
 from fedrt import quantities as q
 from fedrt.checks import Flag, Listed, OneOf, Real, Text, Whole
+from fedrt.scenario.faults import Faults
 from fedrt.scenario.fields import Kinds, PerDevice, PerDeviceRule, Section, setting, word_or
+from fedrt.scenario.trace import Trace
 
 SCHEMA_VERSION = 1
 MEASURED = "measured"
@@ -89,16 +91,6 @@ class PathLossSnr:
     positions_m: tuple[tuple[float, float], ...] | None = setting(
         Listed(Listed(Real(least=-1e6, most=1e6), 2, 2)), None
     )
-
-
-@dataclass(frozen=True)
-class Trace:
-    """Values from a CSV or Parquet file (docs/scenarios.md has the columns)."""
-
-    kind: ClassVar[str] = "trace"
-    file: str = setting(Text())
-    repeat: bool = setting(Flag(), False)
-    """Start again from the first round when the trace ends."""
 
 
 @dataclass(frozen=True)
@@ -242,8 +234,11 @@ class Learning:
     momentum: float = setting(Real(least=0, most=0.9999), 0.9)
     augment: bool = setting(Flag(), False)
     """Random crops with 4 pixels of padding, and mirror images."""
-    averaging: str = setting(OneOf(("uniform", "samples")), "uniform")
-    """What a device's model counts in its edge's average: the same, or its number of samples."""
+    averaging: str = setting(OneOf(("uniform", "samples", "median", "trimmed-mean")), "uniform")
+    """What a device's model counts in its edge's average: the same, or its number of samples; or a
+    rule for every coordinate by itself that a few wrong models cannot move far."""
+    trim: float | None = setting(Real(least=0, most=0.49), None)
+    """The share of models that a trimmed mean leaves out at each end; without it a quarter."""
     participation: float = setting(Real(above=0, most=1), 1.0)
     """The share of each edge's devices that train, drawn for every edge round."""
     dtype: str = setting(OneOf(("float32", "float64", "bfloat16")), "float32")
@@ -293,6 +288,8 @@ class Scenario:
         CompleteGraph(),
     )
     control: Control = setting(Section(Control), Control())
+    faults: Faults | None = setting(Section(Faults), None)
+    """Without it nothing fails."""
 
     schema_version: int = setting(Whole(SCHEMA_VERSION, SCHEMA_VERSION), SCHEMA_VERSION)
 

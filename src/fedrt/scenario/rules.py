@@ -25,6 +25,8 @@ def broken_rules(scenario: Scenario) -> list[str]:
             lines.append(f"scenario.channel.positions_m has {given} values: must be {rule}")
     if isinstance(scenario.base_graph, LinkListGraph):
         lines += _link_problems(scenario.base_graph.links, scenario.fleet.num_edges)
+    if scenario.learning.trim is not None and scenario.learning.averaging != "trimmed-mean":
+        lines.append('scenario.learning.trim: only goes with averaging = "trimmed-mean"')
     return lines
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrt import quantities as q
+from fedrt.checks import Real
 from fedrt.errors import FedrtError, InputError, reason
 from fedrt.graph import BoolMatrix
 from fedrt.plugins import load_plugin
@@ -21,11 +22,11 @@ from fedrt.scenario.model import (
     Rounds,
     ScaledTrace,
     Scenario,
-    Trace,
     UniformBackhaul,
     UniformBandwidth,
     UniformSnr,
 )
+from fedrt.scenario.trace import Trace
 from fedrt.seeding import normals, pair_uniforms, uniforms
 from fedrt.world.fleet import FleetArrays
 from fedrt.world.traces import gaps, read_trace, too_short
@@ -122,7 +123,7 @@ class TraceChannel:
 
     def __init__(self, settings: Trace, fleet: FleetArrays, rounds: Rounds) -> None:
         sizes = {"global_round": 0, "edge_round": rounds.edge_rounds, "device": fleet.num_devices}
-        self.table = _whole_trace(settings, sizes, "snr_db", q.SNR_DB, rounds)
+        self.table = whole_trace(settings, sizes, "snr_db", q.SNR_DB, rounds)
         self.keys = fleet.device_key
 
     def snr_db(self, t: int, r: int) -> FloatArray:
@@ -147,7 +148,7 @@ class TraceBandwidth:
 
     def __init__(self, settings: ScaledTrace, fleet: FleetArrays, rounds: Rounds) -> None:
         sizes = {"global_round": 0, "edge_round": rounds.edge_rounds, "edge": fleet.num_edges}
-        table = _whole_trace(settings, sizes, "bandwidth_hz", q.BANDWIDTH_HZ, rounds)
+        table = whole_trace(settings, sizes, "bandwidth_hz", q.BANDWIDTH_HZ, rounds)
         self.table, self.keys = table * settings.scale, fleet.edge_key
 
     def hz(self, t: int, r: int) -> FloatArray:
@@ -171,32 +172,45 @@ class TraceLinks:
     def __init__(
         self, settings: ScaledTrace, fleet: FleetArrays, rounds: Rounds, base_graph: BoolMatrix
     ) -> None:
-        sizes = {"global_round": 0, "edge": fleet.num_edges, "edge2": fleet.num_edges}
-        table = read_trace(settings.file, sizes, "bps", q.BACKHAUL_BPS)
-        # One direction is enough; where both are given they must agree.
-        other = np.swapaxes(table, 1, 2)
-        differ = (table != other) & ~np.isnan(table) & ~np.isnan(other)
-        if differ.any():
-            t, c, c2 = np.unravel_index(int(np.argmax(differ)), table.shape)
-            raise InputError(
-                f"{settings.file}: global_round {t}: edge {c} to {c2} has {table[t, c, c2]:g} and"
-                f" back {table[t, c2, c]:g}: must be the same"
-            )
-        table = np.where(np.isnan(table), other, table)
-        by_key = np.empty_like(base_graph)
-        by_key[np.ix_(fleet.edge_key, fleet.edge_key)] = base_graph
-        problems = too_short(settings.file, len(table), rounds.global_rounds, settings.repeat)
-        problems += gaps(settings.file, table, list(sizes), np.triu(by_key)[None])
-        if problems:
-            raise InputError(problems)
-        self.table, self.keys = np.nan_to_num(table) * settings.scale, fleet.edge_key
+        table = link_trace(settings, "bps", q.BACKHAUL_BPS, fleet, rounds, base_graph)
+        self.table, self.keys = table * settings.scale, fleet.edge_key
 
     def bps(self, t: int) -> FloatArray:
         return self.table[t % len(self.table)][np.ix_(self.keys, self.keys)]
 
 
-def _whole_trace(
-    settings: Trace, sizes: dict[str, int], value: str, rule: Any, rounds: Rounds
+def link_trace(
+    settings: Trace,
+    value: str,
+    rule: Real,
+    fleet: FleetArrays,
+    rounds: Rounds,
+    base_graph: BoolMatrix,
+) -> FloatArray:
+    """A trace that gives a value for every link of the base graph; symmetric, 0 elsewhere."""
+    sizes = {"global_round": 0, "edge": fleet.num_edges, "edge2": fleet.num_edges}
+    table = read_trace(settings.file, sizes, value, rule)
+    # One direction is enough; where both are given they must agree.
+    other = np.swapaxes(table, 1, 2)
+    differ = (table != other) & ~np.isnan(table) & ~np.isnan(other)
+    if differ.any():
+        t, c, c2 = np.unravel_index(int(np.argmax(differ)), table.shape)
+        raise InputError(
+            f"{settings.file}: global_round {t}: edge {c} to {c2} has {table[t, c, c2]:g} and"
+            f" back {table[t, c2, c]:g}: must be the same"
+        )
+    table = np.where(np.isnan(table), other, table)
+    by_key = np.empty_like(base_graph)
+    by_key[np.ix_(fleet.edge_key, fleet.edge_key)] = base_graph
+    problems = too_short(settings.file, len(table), rounds.global_rounds, settings.repeat)
+    problems += gaps(settings.file, table, list(sizes), np.triu(by_key)[None])
+    if problems:
+        raise InputError(problems)
+    return np.nan_to_num(table)
+
+
+def whole_trace(
+    settings: Trace, sizes: dict[str, int], value: str, rule: Real, rounds: Rounds
 ) -> FloatArray:
     """A trace that gives every cell of every round."""
     table = read_trace(settings.file, sizes, value, rule)

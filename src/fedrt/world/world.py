@@ -13,6 +13,7 @@ from fedrt.errors import InputError, reason
 from fedrt.scenario.model import Custom, Scenario
 from fedrt.seeding import pair_uniforms, uniforms
 from fedrt.units import linear_from_db
+from fedrt.world.faults import Failures, FaultyWorld
 from fedrt.world.fleet import FleetArrays, draw_fleet
 from fedrt.world.graphs import draw_base_graph
 from fedrt.world.observation import Observation
@@ -36,6 +37,11 @@ class World:
         self._channel = make_channel(scenario, self.fleet, seed)
         self._bandwidth = make_bandwidth(scenario, self.fleet, seed)
         self._backhaul = make_backhaul(scenario, self.fleet, self.base_graph, seed)
+        self.faults: FaultyWorld | None = None
+        if scenario.faults is not None:
+            self.faults = FaultyWorld(
+                scenario.faults, scenario.rounds, self.fleet, self.base_graph, seed
+            )
 
     @cached_property
     def cycles(self) -> FloatArray:
@@ -44,7 +50,7 @@ class World:
         return steps * batch * self.fleet.cycles_per_sample
 
     def taking_part(self, t: int, r: int) -> NDArray[np.int64]:
-        """The devices that take part in an edge round: a drawn share of each edge's, or all."""
+        """The devices that are to train in an edge round: a drawn share of each edge's, or all."""
         fleet, share = self.fleet, self.scenario.learning.participation
         everyone = np.arange(fleet.num_devices)
         if share == 1:
@@ -56,6 +62,14 @@ class World:
         first = np.concatenate(([0], np.cumsum(size)[:-1]))
         place = everyone - first[fleet.edge_of_device]
         return np.sort(order[place < chosen[fleet.edge_of_device]])
+
+    def failures(self, t: int, r: int, expected: NDArray[np.int64]) -> Failures | None:
+        """What befalls the devices that are to train; None in a world where nothing fails."""
+        return None if self.faults is None else self.faults.failures(t, r, expected)
+
+    def links_up(self, t: int) -> NDArray[np.bool_]:
+        """The links that can be used in global round t: the base graph but for what is down."""
+        return self.base_graph if self.faults is None else self.faults.links_up(t)
 
     def observe(self, t: int, r: int, who: NDArray[np.int64] | None = None) -> Observation:
         """The devices and their channels before edge round r of global round t, without backhaul.
@@ -87,7 +101,7 @@ class World:
         )
 
     def backhaul_bps(self, t: int) -> FloatArray:
-        """The speed of every link in global round t; 0 where the base graph has none."""
+        """The speed of every link in global round t; 0 where there is none or it is down."""
         bps = self._backhaul.bps(t)
         if isinstance(self.scenario.backhaul, Custom):
             size = self.fleet.num_edges
@@ -97,7 +111,7 @@ class World:
                     f"scenario.backhaul.bps in global round {t}: must be symmetric and > 0 on"
                     " every link of the base graph"
                 )
-        return np.where(self.base_graph, bps, 0.0)
+        return np.where(self.links_up(t), bps, 0.0)
 
     def stand_in_distance(self, t: int) -> FloatArray:
         """Distances between edge models where nothing trains: 1 + 0.3 U(0, 1) for each pair."""

@@ -1,0 +1,77 @@
+"""What failed in runs and what it cost, for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+
+from fedrt.runs.account import Summary
+from fedrt.runs.failures import COUNTS
+from fedrt.units import readable_time
+
+MOST_SHOWN = 5
+
+
+def failure_rows(faults: Mapping[str, Any]) -> dict[str, str]:
+    """Lines for the outcome of one run: what they are about, and what happened."""
+    updates = faults["updates"]
+    failed = ", ".join(f"{updates[name]} {name}" for name in COUNTS[2:] if updates[name])
+    rows = {"updates counted": f"{updates['delivered']} of {updates['expected']}"}
+    if failed:
+        rows["updates lost"] = failed
+    down = {
+        "server rounds down": faults["server_rounds_down"],
+        "link rounds down": faults["link_rounds_down"],
+        "rounds in several parts": faults["rounds_in_parts"],
+        "device rounds slowed": faults["straggling"],
+    }
+    rows |= {name: str(count) for name, count in down.items() if count}
+    rows["energy for nothing"] = f"{faults['wasted_j']:.4g} J"
+    beyond = faults["beyond_plan_s"]
+    # By the plans of what was up; a deadline may end a round before its plan does.
+    rows["time beyond the plans"] = ("-" if beyond < 0 else "") + readable_time(abs(beyond))
+    for number, each in enumerate(faults["refused"][:MOST_SHOWN]):
+        where = f"edge {each['edge']}, round {each['global_round']}.{each['edge_round']}"
+        words = f"device {each['device']}, {where}: {each['reason']}"
+        rows["refused" if number == 0 else " " * number] = words
+    if updates["refused"] > MOST_SHOWN:
+        rows["and"] = f"{updates['refused'] - MOST_SHOWN} more, in devices.parquet"
+    return rows
+
+
+def failures_table(results: Mapping[str, Sequence[Summary]]) -> Table | None:
+    """What failed, one row per policy, mean over seeds; None where nothing can fail."""
+    if not all("faults" in run for runs in results.values() for run in runs):
+        return None
+    table = Table(
+        title="what failed",
+        caption="updates counted and lost, energy spent on lost ones, time against the plans';"
+        " mean over seeds",
+    )
+    sums = {
+        policy: {name: _mean([run["faults"]["updates"][name] for run in runs]) for name in COUNTS}
+        for policy, runs in results.items()
+    }
+    shown = [name for name in COUNTS[2:] if any(sums[policy][name] for policy in sums)]
+    table.add_column("policy", no_wrap=True)
+    for name in ("counted", *shown, "wasted", "time"):
+        table.add_column(name, justify="right")
+    for policy, runs in results.items():
+        every = sums[policy]
+        beyond = _mean([run["faults"]["beyond_plan_s"] for run in runs])
+        whole = _mean([run["total_time_s"] for run in runs])
+        table.add_row(
+            policy,
+            f"{every['delivered'] / every['expected']:.1%}" if every["expected"] else "-",
+            *(f"{every[name]:.6g}" for name in shown),
+            f"{_mean([run['faults']['wasted_j'] for run in runs]):.3g} J",
+            f"{beyond / (whole - beyond):+.1%}" if whole > beyond else "-",
+        )
+    return table
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values))

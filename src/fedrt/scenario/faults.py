@@ -1,0 +1,122 @@
+"""What may fail: the `[faults]` section of a scenario. docs/faults.md says what each fault does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fedrt.checks import Flag, Listed, OneOf, Real, Whole
+from fedrt.scenario.fields import Kinds, setting
+from fedrt.scenario.trace import Trace
+
+PROBABILITY = Real(least=0, most=1)
+MEAN_ROUNDS = Real(least=1, most=1e9)
+NUMBERS = Listed(Whole(0, 10_000_000), least=1)
+
+
+@dataclass(frozen=True)
+class Random:
+    """Drawn anew every round, whatever was before."""
+
+    kind: ClassVar[str] = "random"
+    probability: float = setting(PROBABILITY)
+
+
+@dataclass(frozen=True)
+class Markov:
+    """Up and down by turns, each for a geometric number of rounds with the given mean."""
+
+    kind: ClassVar[str] = "markov"
+    mean_up: float = setting(MEAN_ROUNDS)
+    mean_down: float = setting(MEAN_ROUNDS)
+
+
+@dataclass(frozen=True)
+class RandomSome(Random):
+    """The same, for all devices (or servers) or only for some."""
+
+    only: tuple[int, ...] | None = setting(NUMBERS, None)
+
+
+@dataclass(frozen=True)
+class MarkovSome(Markov):
+    """The same, for all devices (or servers) or only for some."""
+
+    only: tuple[int, ...] | None = setting(NUMBERS, None)
+
+
+@dataclass(frozen=True)
+class Attackers:
+    """Who sends something else than what it trained: these devices, or a share of each cluster."""
+
+    kind: ClassVar[str]
+    devices: tuple[int, ...] | None = setting(NUMBERS, None)
+    share: float | None = setting(PROBABILITY, None)
+
+
+@dataclass(frozen=True)
+class SignFlip(Attackers):
+    """The update the other way, times `scale`."""
+
+    kind: ClassVar[str] = "sign-flip"
+    scale: float = setting(Real(above=0, most=1e12), 1.0)
+
+
+@dataclass(frozen=True)
+class Noise(Attackers):
+    """Gaussian noise instead of the update, `scale` times its norm."""
+
+    kind: ClassVar[str] = "noise"
+    scale: float = setting(Real(above=0, most=1e12), 1.0)
+
+
+@dataclass(frozen=True)
+class NotANumber(Attackers):
+    """A model full of NaN."""
+
+    kind: ClassVar[str] = "nan"
+
+
+@dataclass(frozen=True)
+class WrongShape(Attackers):
+    """A model that lacks its last number."""
+
+    kind: ClassVar[str] = "shape"
+
+
+Attack = SignFlip | Noise | NotANumber | WrongShape
+SomeFail = RandomSome | MarkovSome | Trace
+AnyFail = Random | Markov | Trace
+SOME = Kinds((RandomSome, MarkovSome, Trace))
+ANY = Kinds((Random, Markov, Trace))
+
+
+@dataclass(frozen=True)
+class Faults:
+    """What fails, how the edge servers wait, and which updates they refuse."""
+
+    silent: SomeFail | None = setting(SOME, None)
+    """Per edge round: a device takes its model and is not heard of again."""
+    silent_spends: str = setting(OneOf(("nothing", "compute", "all")), "compute")
+    """What a silent device still does: nothing, train, or train and send in vain."""
+    absent: SomeFail | None = setting(SOME, None)
+    """Per global round: a device has left; it joins again."""
+    straggler: SomeFail | None = setting(SOME, None)
+    """Per edge round: a device runs at `straggler_speed` of its planned frequency."""
+    straggler_speed: float = setting(Real(above=0, most=1), 0.25)
+    server_down: SomeFail | None = setting(SOME, None)
+    """Per global round."""
+    link_down: AnyFail | None = setting(ANY, None)
+    """Per global round and link of the base graph."""
+    cut: AnyFail | None = setting(ANY, None)
+    """Per global round: the backhaul is cut in two."""
+    cut_servers: tuple[int, ...] | None = setting(NUMBERS, None)
+    """The servers on one side; without it a random half, drawn anew for each cut."""
+    deadline_s: float | None = setting(Real(above=0, most=1e15), None)
+    deadline_factor: float | None = setting(Real(least=1, most=1e6), None)
+    """Of the median of the times that the plan gives an edge's devices."""
+    refuse: bool = setting(Flag(), True)
+    """Whether edge servers look at updates before they count them."""
+    refuse_norm: float = setting(Real(above=1, most=1e12), 10.0)
+    """An update is refused whose norm is more than this many times its edge's median."""
+    attack: Attack | None = setting(Kinds((SignFlip, Noise, NotANumber, WrongShape)), None)

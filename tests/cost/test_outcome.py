@@ -1,0 +1,164 @@
+"""What happens when a plan meets what fails: by hand, and what holds whatever fails."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from fedrt.cost.outcome import Deadline, Outcome, carry_out
+from fedrt.cost.round import price
+from fedrt.plan import Plan
+from fedrt.world.observation import Observation
+
+
+def three_devices() -> tuple[Plan, Observation]:
+    """Two devices on edge 0, one on edge 2, none on edge 1; round numbers.
+
+    compute 4, 2, 1 s at f = 1, 2, 4 Hz and 4 cycles; energies (1/2) 4 f^2 = 2, 8, 32 J.
+    upload k / b with k = 8 bit at SNR 1: 8/4, 8/2, 8/8 = 2, 4, 1 s; at 1, 2, 3 W: 2, 8, 3 J.
+    """
+    seen = Observation(
+        model_bits=8.0,
+        local_steps=1,
+        gossip_steps=1,
+        edge_of_device=np.array([0, 0, 2]),
+        cycles=np.full(3, 4.0),
+        snr=np.ones(3),
+        tx_power_w=np.array([1.0, 2.0, 3.0]),
+        capacitance=np.ones(3),
+        cpu_min_hz=np.full(3, 0.1),
+        cpu_max_hz=np.full(3, 10.0),
+        edge_bandwidth_hz=np.array([6.0, 1.0, 8.0]),
+    )
+    plan = Plan(
+        status="feasible",
+        bandwidth_hz=np.array([4.0, 2.0, 8.0]),
+        cpu_hz=np.array([1.0, 2.0, 4.0]),
+        local_steps=np.ones(3, dtype=np.int64),
+        gossip_steps=1,
+    )
+    return plan, seen
+
+
+NONE = Deadline()
+
+
+def happens(silent=(0, 0, 0), speed=(1, 1, 1), deadline=NONE, spends="compute") -> Outcome:
+    plan, seen = three_devices()
+    who = np.array(silent, dtype=bool)
+    return carry_out(plan, seen, who, np.array(speed, dtype=float), deadline, spends)
+
+
+def test_with_nothing_failing_it_is_the_plans_price_to_the_bit():
+    plan, seen = three_devices()
+    cost, found = price(plan, seen), happens()
+    for f in fields(cost):
+        assert_array_equal(getattr(found.cost, f.name), getattr(cost, f.name))
+        assert_array_equal(getattr(found.planned, f.name), getattr(cost, f.name))
+    assert found.delivered.all()
+    assert_allclose(cost.edge_time_s, [6, 0, 2])
+    assert_array_equal(found.lost_s, 0)
+
+
+@pytest.mark.parametrize(
+    ("spends", "times", "joules"),
+    [("nothing", [0, 0], [0, 0]), ("compute", [2, 0], [8, 0]), ("all", [2, 4], [8, 8])],
+)
+def test_a_silent_device_is_awaited_until_its_planned_end(spends, times, joules):
+    """Device 1 (2 + 4 s) is silent: edge 0 waits 6 s for it, its other update came after 6 s too.
+
+    Device 2 is silent on edge 2: nobody delivers there, and its server waits 2 s.
+    """
+    found = happens(silent=(0, 1, 1), spends=spends)
+    assert [found.cost.compute_s[1], found.cost.upload_s[1]] == times
+    assert [found.cost.compute_j[1], found.cost.upload_j[1]] == joules
+    assert_array_equal(found.delivered, [True, False, False])
+    assert_allclose(found.cost.edge_time_s, [6, 0, 2])
+    assert_allclose(found.delivered_s, [6, 0, 0])
+    assert_allclose(found.lost_s, [0, 0, 2])
+
+
+def test_a_straggler_takes_longer_and_pays_for_its_speed():
+    """Device 0 at half speed: 4 / 0.5 = 8 s and (1/2) 4 0.5^2 = 0.5 J; it ends after 8 + 2 s."""
+    found = happens(speed=(0.5, 1, 1))
+    assert_allclose(found.cost.compute_s, [8, 2, 1])
+    assert_allclose(found.cost.compute_j, [0.5, 8, 32])
+    assert_allclose(found.cost.edge_time_s, [10, 0, 2])
+    assert_allclose(found.planned.edge_time_s, [6, 0, 2])
+    assert found.delivered.all()
+
+
+def test_late_devices_pay_until_the_deadline():
+    """Deadline 7 s, device 0 at a quarter of its speed: 16 s to compute, of which it does 7.
+
+    Energy at that speed (1/2) 4 / 16 = 0.125 J, 7 / 16 of it; no upload. At half speed, 8 + 2 s
+    against 9 s: the upload gets 1 of its 2 s and pays 1 of its 2 J.
+    """
+    found = happens(speed=(0.25, 1, 1), deadline=Deadline(seconds=7))
+    assert_array_equal(found.late, [True, False, False])
+    assert_allclose([found.cost.compute_s[0], found.cost.upload_s[0]], [7, 0])
+    assert_allclose([found.cost.compute_j[0], found.cost.upload_j[0]], [0.125 * 7 / 16, 0])
+    assert_allclose(found.cost.edge_time_s, [7, 0, 2])
+    assert_allclose(found.lost_s, [1, 0, 0])
+    found = happens(speed=(0.5, 1, 1), deadline=Deadline(seconds=9))
+    assert_allclose([found.cost.compute_s[0], found.cost.upload_s[0]], [8, 1])
+    assert_allclose([found.cost.compute_j[0], found.cost.upload_j[0]], [0.5, 1])
+    assert_allclose(found.cost.edge_time_s, [9, 0, 2])
+
+
+def test_a_deadline_also_ends_the_wait_for_the_silent():
+    found = happens(silent=(1, 0, 0), deadline=Deadline(seconds=5))
+    # Device 1 needs 6 s: late. Nobody delivers on edge 0.
+    assert_array_equal(found.late, [False, True, False])
+    assert_allclose(found.cost.edge_time_s, [5, 0, 2])
+    assert_allclose(found.cost.compute_s[:2], [4, 2])
+    assert_allclose(found.cost.upload_s[:2], [0, 3])
+    assert_allclose(found.delivered_s, [0, 0, 2])
+
+
+def test_a_deadline_of_the_median():
+    """Planned ends 6 and 6 on edge 0: median 6; 2 on edge 2. Factor 1.5: 9 and 3."""
+    _, seen = three_devices()
+    planned_s = np.array([6.0, 6.0, 2.0])
+    assert_allclose(Deadline(factor=1.5).of_edges(seen, planned_s), [9, np.inf, 3])
+    assert_allclose(Deadline(factor=2).of_edges(seen, np.array([3.0, 8.0, 2.0])), [11, np.inf, 4])
+    assert (Deadline().of_edges(seen, planned_s) == np.inf).all()
+    found = happens(speed=(0.25, 1, 0.5), deadline=Deadline(factor=1.5))
+    # Device 2 at half speed: 2 + 1 = 3 s, just in time.
+    assert_array_equal(found.late, [True, False, False])
+    assert_allclose(found.cost.edge_time_s, [9, 0, 3])
+
+
+@given(
+    st.lists(st.booleans(), min_size=3, max_size=3),
+    st.lists(st.floats(0.01, 1), min_size=3, max_size=3),
+    st.one_of(
+        st.builds(Deadline),
+        st.builds(Deadline, seconds=st.floats(0.1, 30)),
+        st.builds(Deadline, factor=st.floats(1, 4)),
+    ),
+    st.sampled_from(["nothing", "compute", "all"]),
+)
+def test_whatever_fails(silent, speed, deadline, spends):
+    plan, seen = three_devices()
+    found = happens(silent, speed, deadline, spends)
+    each = found.silent.astype(int) + found.late + found.delivered
+    assert_array_equal(each, 1)
+    slow = price(
+        Plan("feasible", plan.bandwidth_hz, plan.cpu_hz * speed, plan.local_steps, 1), seen
+    )
+    # Nobody pays for more than a whole edge round at its true speed, and who delivers pays it.
+    assert (found.cost.energy_j <= slow.energy_j * (1 + 1e-12)).all()
+    assert_array_equal(found.cost.energy_j[found.delivered], slow.energy_j[found.delivered])
+    assert (found.cost.energy_j >= 0).all()
+    assert (found.lost_s >= 0).all()
+    ends_s = deadline.of_edges(seen, found.planned.compute_s + found.planned.upload_s)
+    assert (found.cost.edge_time_s <= ends_s * (1 + 1e-9)).all()
+    # An edge waits for nothing that nobody planned or did.
+    longest = np.maximum(found.planned.edge_time_s, slow.edge_time_s)
+    assert (found.cost.edge_time_s <= longest * (1 + 1e-9)).all()

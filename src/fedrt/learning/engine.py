@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -57,6 +57,24 @@ class Engine(Protocol):
 
     def train(self, models: Tensor, order: TrainingOrder) -> Trained:
         """The edge models after one edge round; `models` itself stays as it is."""
+        ...
+
+
+@runtime_checkable
+class Evaluates(Protocol):
+    """An engine that evaluates models where it trains them."""
+
+    def accuracies(self, states: Tensor) -> list[float]:
+        """The accuracy of each state on the test set."""
+        ...
+
+
+@runtime_checkable
+class Closes(Protocol):
+    """An engine that has started something it must end."""
+
+    def close(self) -> None:
+        """End it."""
         ...
 
 

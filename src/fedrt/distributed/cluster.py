@@ -1,0 +1,125 @@
+"""The Ray cluster that a run trains on: one of its own on this machine, or one at an address.
+
+Trusted networks only: whoever reaches a Ray cluster can run code on it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import warnings
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+
+from fedrt.checks import shown
+from fedrt.errors import FedrtError, InputError, reason
+from fedrt.learning.tuning import cores
+from fedrt.learning.workers import ENVIRONMENT, environment
+
+LOCAL = "local"
+PORT = 6379
+"""Ray's own default."""
+ANSWER_S = 5.0
+"""How long a cluster may take to answer at all."""
+QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+
+
+@dataclass(frozen=True)
+class Connection:
+    """A cluster that this process has joined."""
+
+    mine: bool
+    """Whether it was joined for this run, and so has to be left."""
+    own: bool = False
+    """Whether it was started for this run: its processes have the environment of workers."""
+
+    def end(self) -> None:
+        """Leave it; one's own ends with that."""
+        if self.mine:
+            ray.shutdown()
+
+
+def connect(address: str | None, workers: int | None) -> Connection:
+    """Join a cluster, or start one for so many workers, by default one for each core.
+
+    A process that has joined one already stays with it.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # Without it Ray warns about GPUs that nobody asked for.
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    if ray.is_initialized():
+        return Connection(mine=False)
+    own = address in (None, LOCAL)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if own:
+            _start(workers or cores())
+        else:
+            _join(str(address))
+    return Connection(mine=True, own=own)
+
+
+def capacity(resource: str) -> int:
+    """How many processors (`CPU`) or GPUs (`GPU`) the cluster has now."""
+    return int(ray.cluster_resources().get(resource, 0))
+
+
+def read_address(text: str) -> tuple[str, int]:
+    """Host and port; Ray's default port where none is given."""
+    host, colon, port = text.rpartition(":")
+    if not colon:
+        return text, PORT
+    if not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+        rule = f"must be HOST, HOST:PORT or {LOCAL}"
+        raise InputError(f"--address {shown(text)}: {rule}")
+    return host, int(port)
+
+
+def _start(workers: int) -> None:
+    try:
+        with environment(ENVIRONMENT):
+            ray.init(address=LOCAL, num_cpus=workers, include_dashboard=False, **QUIET)
+    except Exception as error:
+        with suppress(Exception):
+            ray.shutdown()
+        raise FedrtError(f"--engine ray: no cluster could be started: {_short(error)}") from None
+
+
+def _join(address: str) -> None:
+    host, port = read_address(address)
+    nobody = f"--address {shown(address)}: no Ray cluster answers there"
+    try:
+        numeric = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][4][0]
+        socket.create_connection((host, port), timeout=ANSWER_S).close()
+    except (OSError, UnicodeError) as error:
+        raise InputError(f"{nobody}: {reason(error)}") from None
+    where = f"{numeric}:{port}"
+    if not _healthy(where):
+        raise InputError(nobody)
+    try:
+        ray.init(address=where, **QUIET)
+    except Exception as error:
+        with suppress(Exception):
+            ray.shutdown()
+        raise InputError(
+            f"--address {shown(address)}: cannot be joined; this machine must be part of the"
+            f" cluster (ray start --address={where}): {_short(error)}"
+        ) from None
+
+
+def _healthy(where: str) -> bool:
+    """Whether it is Ray that answers: `ray health-check`, with a time limit."""
+    from ray._raylet import check_health
+
+    try:
+        return bool(check_health(where, timeout=ANSWER_S, skip_version_check=True))
+    except Exception:
+        return False
+
+
+def _short(error: BaseException) -> str:
+    return reason(error).split(". ")[0][:300]

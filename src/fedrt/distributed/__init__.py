@@ -1,1 +1,9 @@
 """Training on a cluster: the engine protocol over Ray. The only home of ray."""
+
+import os
+
+# Ray reads these as it is loaded: it sends nothing home, leaves GPUs that nobody asked for alone
+# without a warning, and what its own processes have to say does not land in a command's output.
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "^")

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import ray
@@ -52,6 +52,7 @@ class Worker:
     number: int
     serial: int
     actor: Any
+    where: str = ""
 
 
 def stderr(line: str) -> None:
@@ -145,11 +146,11 @@ class Pool:
         """A worker is ready, or will never be."""
         worker = self.coming.pop(ref)
         try:
-            self._get(ref)
+            where = self._get(ref)
         except _LostError as lost:
             self._replace(worker, lost)
             return
-        self.there[worker.number] = worker
+        self.there[worker.number] = replace(worker, where=where)
         if self.silent_since is not None:
             self.silent_since = None
             self.say(f"going on with {self._count()}")
@@ -165,7 +166,7 @@ class Pool:
                 f" {lost}; --resume goes on"
             )
         if known:
-            self.say(f"worker {worker.number} was lost; {self._count()}; its part is done again")
+            self.say(f"lost a worker ({worker.where}): {self._count()} left; its part is done again")
         time.sleep(min(LONGEST_PAUSE_S, 0.01 * 2**self.losses))
         self._recruit(worker.number)
 

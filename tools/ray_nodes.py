@@ -47,7 +47,12 @@ class Nodes:
         the thread's: such nodes end with `close` alone.
         """
         self.cluster._shutdown_at_exit = threading.current_thread() is threading.main_thread()
-        self.nodes.append(self.cluster.add_node(num_cpus=CPUS, object_store_memory=STORE))
+        options = {"num_cpus": CPUS, "object_store_memory": STORE}
+        try:
+            node = self.cluster.add_node(**options)
+        except Exception:  # Ray gives a node 30 s to start; a busy machine may take longer
+            node = self.cluster.add_node(**options)
+        self.nodes.append(node)
 
     def kill(self, node: Any) -> None:
         """With -9, and no word to anybody."""

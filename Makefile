@@ -4,19 +4,22 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test check format bench kill-campaign clean
+.PHONY: help demo test check format bench picture kill-campaign clean
 
 help:
-	@echo "make demo    train five policies on digits and compare them (a minute)"
+	@echo "make demo    train five policies on digits, compare them, write their page (a minute)"
 	@echo "make test    all tests"
 	@echo "make check   format, lint, types, fast tests"
 	@echo "make format  let ruff rewrite the code"
 	@echo "make bench   the control benchmark (minutes)"
+	@echo "make picture draw the README's picture of the page anew; needs Chromium"
 	@echo "make kill-campaign   kill and resume a training run 50 times (20 minutes)"
 	@echo "make clean   remove .venv and caches"
 
+demo: OUT := runs/demo-$(shell date +%Y%m%d-%H%M%S)
 demo: $(VENV)/.ready
-	$(BIN)/fedrt compare quickstart
+	$(BIN)/fedrt compare quickstart --out $(OUT)
+	$(BIN)/fedrt report $(OUT)
 
 test: $(VENV)/.ready-dev
 	$(BIN)/python -m pytest -n 2
@@ -33,6 +36,9 @@ format: $(VENV)/.ready-dev
 
 bench: $(VENV)/.ready-dev
 	$(BIN)/python benchmarks/control.py
+
+picture: $(VENV)/.ready-dev
+	$(BIN)/python tools/page_picture.py docs/page.png
 
 kill-campaign: $(VENV)/.ready-dev
 	$(BIN)/python tools/kill_campaign.py --trials 50 --seed 0

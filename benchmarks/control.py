@@ -1,4 +1,4 @@
-"""How long decisions take: the allocation beside CVXPY/Clarabel, and both link searches.
+"""How long decisions take: the allocation beside CVXPY/Clarabel, link searches, fedrt-plus whole.
 
     python benchmarks/control.py [--save FILE] [--repeats N]
 
@@ -31,9 +31,15 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from fedrt.control.allocation import allocate  # noqa: E402
 from fedrt.control.consensus import consensus_limit  # noqa: E402
+from fedrt.control.fastest_mixing import simple_weights  # noqa: E402
+from fedrt.control.gossip import choose_gossip  # noqa: E402
 from fedrt.control.topology import best_links, finish_time_s, prune_greedily  # noqa: E402
+from fedrt.cost.round import price  # noqa: E402
 from fedrt.cost.uplink import upload_time_s  # noqa: E402
-from fedrt.world.observation import Observation  # noqa: E402
+from fedrt.ledger import Ledger, PartOfBooks  # noqa: E402
+from fedrt.plan import plan_problems  # noqa: E402
+from fedrt.policies.fedrt_plus import FedRTPlus  # noqa: E402
+from fedrt.world.observation import Backhaul, Observation  # noqa: E402
 
 AGREEMENT = 1e-6
 TOLERANCE = 1e-8  # Clarabel's own default
@@ -192,6 +198,64 @@ def link_searches(repeats: int) -> dict[str, Any]:
     return result
 
 
+def backhaul(size: int, seed: int) -> Backhaul:
+    """A complete base graph near the paper's numbers, with rho as FedRT leaves it there."""
+    rng = np.random.default_rng(seed)
+    bps = np.triu(rng.uniform(1e6, 1e7, (size, size)), 1)
+    distance = np.triu(1 + 0.3 * rng.uniform(size=(size, size)), 1)
+    bps, distance = bps + bps.T, distance + distance.T
+    return Backhaul(bps, distance, consensus_limit(bps > 0, distance, 0.5), 0.047)
+
+
+def decisions(num_edges: int, per_edge: int, rounds: int) -> dict[str, Any]:
+    """Whole decisions of fedrt-plus in a run of its own, first and last edge rounds apart."""
+    fixed, _ = fleet(num_edges, per_edge, 0)
+    policy, who = FedRTPlus(), np.arange(num_edges * per_edge)
+    ledger = Ledger.open(np.full(len(who), 1.5 * 400), num_edges, 200, 2)
+    wall: dict[str, list[float]] = {"earlier_edge_round": [], "last_edge_round": []}
+    for t in range(rounds):
+        for r, name in enumerate(wall):
+            channels, _ = fleet(num_edges, per_edge, 2 * t + r + 1)
+            links = backhaul(num_edges, t) if r else None
+            seen = replace(fixed, snr=channels.snr, backhaul=links)
+            books = PartOfBooks(ledger, who)
+            start = time.perf_counter()
+            plan = policy.plan(seen, books)
+            wall[name].append(time.perf_counter() - start)
+            if plan_problems(plan, seen):
+                raise SystemExit("a plan cannot be carried out: nothing is timed")
+            cost = price(plan, seen)
+            ledger = ledger.charge(cost.energy_j, cost.edge_time_s, cost.backhaul_s)
+    return {name: summary(samples[1:]) for name, samples in wall.items()}
+
+
+def gossip_gaps(repeats: int) -> dict[str, Any]:
+    """What simple weights and a bisection over prefixes lose, on complete graphs of 5 servers.
+
+    Against the fastest weights, and against trying every subset with the same simple weights.
+    """
+    from reference.exhaustive_gossip import least_round_time_s
+
+    lost: dict[str, list[float]] = {"against_fastest_weights": [], "against_exhaustive_search": []}
+    for seed in range(repeats):
+        links = backhaul(5, seed)
+        with np.errstate(divide="ignore"):
+            hop_s = 8.7e6 / links.bps
+        finish_s = np.random.default_rng(seed).uniform(90, 105, 5)
+        limits = (links.consensus_distance, links.consensus_limit, 0.047, 10)
+        exact, simple = (
+            choose_gossip(finish_s, hop_s, *limits, exact=exact) for exact in (True, False)
+        )
+        times = [finish_time_s(g.topology, finish_s, g.steps * hop_s) for g in (exact, simple)]
+        best = least_round_time_s(finish_s, hop_s, *limits, lambda kept: simple_weights(kept).zeta)
+        lost["against_fastest_weights"].append(times[1] / times[0] - 1)
+        lost["against_exhaustive_search"].append(times[1] / best - 1)
+    return {
+        f"simple_weights_lose_{name}": {"mean": float(np.mean(x)), "most": float(np.max(x))}
+        for name, x in lost.items()
+    }
+
+
 def machine() -> dict[str, Any]:
     """What the figures were measured on."""
     model = platform.processor()
@@ -255,6 +319,9 @@ def main() -> None:
         ),
         "allocation at scale, 100 devices an edge": lambda: at_scale(3),
         "links, exact and greedy": lambda: link_searches(args.repeats),
+        "fedrt-plus, one decision, 8 edges x 9 devices": lambda: decisions(8, 9, args.repeats),
+        "fedrt-plus, one decision, 500 edges x 200 devices": lambda: decisions(500, 200, 5),
+        "links, steps and weights, 5 edges": lambda: gossip_gaps(args.repeats),
     }
     for title, measure in parts.items():
         results[title] = measure()

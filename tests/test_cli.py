@@ -60,7 +60,7 @@ def test_an_unused_contraction_limit_is_said(tmp_path, capsys):
     path = tmp_path / "state.json"
     path.write_text(json.dumps(json.loads(STATE.read_text()) | {"contraction_limit": 0.5}))
     assert main(["plan", str(path)]) == 0
-    assert "no policy uses state.contraction_limit" in capsys.readouterr().err
+    assert "fedrt does not use state.contraction_limit" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,10 @@ from __future__ import annotations
 import copy
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from junk import broken
@@ -14,7 +16,8 @@ from junk import broken
 import fedrt
 from fedrt.decision import parse_state, plan_round, read_state
 from fedrt.errors import InfeasibleError, InputError
-from fedrt.policies import POLICIES
+from fedrt.plan import plan_problems
+from fedrt.policies import POLICIES, make_policy
 
 EXAMPLE = json.loads((Path(__file__).parents[1] / "examples" / "round.json").read_text())
 POLICY_NAMES = list(POLICIES)
@@ -48,6 +51,7 @@ def test_answer_has_the_shape_of_the_contract(policy):
         "gossip_steps",
         "edges",
         "topology",
+        "mixing",
     ]
     assert answer["policy"] == policy
     assert answer["gossip_steps"] == EXAMPLE["gossip_steps"]
@@ -259,3 +263,29 @@ def test_library_names_are_exported():
         assert getattr(fedrt, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'plan_rounds'"):
         fedrt.plan_rounds  # noqa: B018
+
+
+def test_weights_of_a_plan_must_be_weights():
+    seen = read_state(EXAMPLE).seen
+    plan = make_policy("fedrt-plus").plan(seen, read_state(EXAMPLE).books)
+    assert plan_problems(plan, seen) == []
+    size = len(plan.mixing)
+    skewed = plan.mixing + np.triu(np.ones((size, size)), 1)
+    unlinked = np.argwhere(np.triu(~plan.topology, 1))[0]
+    astray = plan.mixing.copy()
+    astray[unlinked[0], unlinked[1]] = astray[unlinked[1], unlinked[0]] = 0.1
+    for mixing, wrong in (
+        (skewed, "symmetric"),
+        (plan.mixing * 2, "sum to one"),
+        (astray, "does not link"),
+        (plan.mixing[:2], "shape"),
+        (plan.mixing * np.nan, "finite"),
+    ):
+        (line, *_) = [
+            line for line in plan_problems(replace(plan, mixing=mixing), seen) if wrong in line
+        ]
+        assert line.startswith("mixing: ")
+    early = replace(seen, backhaul=None)
+    assert plan_problems(replace(plan, topology=None), early) == [
+        "mixing: must be None before the last edge round"
+    ]

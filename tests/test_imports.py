@@ -31,6 +31,7 @@ HOMES = {
     "cvxpy": set(),
     "matplotlib": {"report"},
     "plotly": {"report"},
+    "playwright": set(),
     "numba": {"control"},
     "sklearn": {"learning"},
 }

@@ -40,6 +40,7 @@ def find_cell(name: str) -> tuple[Cell, Kept]:
 
 
 def main() -> int:
+    """Train one cell again; the exit code."""
     parser = argparse.ArgumentParser(description="train a kept cell again and compare")
     parser.add_argument("name", help="a cell, as cifar10-iid/fedrt-0")
     parser.add_argument("--device", default="auto")

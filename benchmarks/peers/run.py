@@ -38,6 +38,18 @@ SIDES = {
 DEFAULT = "fedrt,fedrt-sequential,pfl,pfl-2,flower"
 
 
+def take_priority(level: int) -> None:
+    """Let the scheduler put this process and its children first, as `nice` does.
+
+    Where it groups processes by session (autogroup), niceness counts within a session only, and the
+    group has one of its own.
+    """
+    os.setpriority(os.PRIO_PROCESS, 0, level)
+    group = Path("/proc/self/autogroup")
+    if group.exists():
+        group.write_text(str(level))
+
+
 def set_up() -> None:
     """Make the peers' environments from their lock files."""
     for name, folder in PEERS.items():
@@ -123,6 +135,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--repeats", type=int, default=7, help="turns of every side")
     parser.add_argument("--rounds", type=int, default=2, help="timed rounds in each turn")
+    parser.add_argument("--nice", type=int, help="of all sides, -20 to 19; for a shared machine")
     parser.add_argument("--save", type=Path, help="write the results to this JSON file")
     return parser.parse_args()
 
@@ -139,6 +152,8 @@ def main() -> None:
     if missing:
         raise SystemExit(f"no environment for {', '.join(missing)} yet: run with --setup first")
     SIDES["fedrt"] = ["--engine", args.engine]
+    if args.nice is not None:
+        take_priority(args.nice)
     results: dict[str, Any] = {
         "command": "python benchmarks/peers/run.py " + " ".join(sys.argv[1:]),
         "machine": machine(),

@@ -226,6 +226,7 @@ def plan_round(
                 plan,
                 lambda c, i: f"state.edges[{c}].devices[{i}].energy_allowance_j",
                 "state.consensus_limit",
+                "state.contraction_limit",
             )
         )
     return _answer(state, chosen, plan, price(plan, state.seen))
@@ -251,6 +252,7 @@ def _answer(state: RoundState, policy: Policy, plan: Plan, cost: RoundCost) -> d
     topology = None
     if plan.topology is not None:
         topology = np.stack(links_of(plan.topology), axis=1).tolist()
+    mixing = None if plan.mixing is None else plan.mixing.tolist()
     return {
         "policy": policy.name,
         "status": plan.status,
@@ -265,4 +267,5 @@ def _answer(state: RoundState, policy: Policy, plan: Plan, cost: RoundCost) -> d
             for c in range(seen.num_edges)
         ],
         "topology": topology,
+        "mixing": mixing,
     }

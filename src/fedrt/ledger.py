@@ -16,6 +16,25 @@ Horizon = Literal["paper", "exact"]
 ROUNDING = 1e-9
 
 
+@dataclass(frozen=True)
+class Pace:
+    """What is left for the rest of a run, for policies that spend more in some rounds than others.
+
+    One entry per device that takes part in the coming edge round.
+    """
+
+    device: NDArray[np.int64]
+    """Its number in the fleet."""
+    fleet_size: int
+    left_j: FloatArray
+    """Of its budget; inf = no limit, may be negative."""
+    rounds_left: float
+    """Edge rounds that a device still expects to train in, the coming one included."""
+    t: int
+    r: int
+    edge_rounds: int
+
+
 class Books(Protocol):
     """What a policy may know of the past: the energy each device may spend now, and the clock."""
 
@@ -28,6 +47,10 @@ class Books(Protocol):
         """Per device: joules for the coming edge round; inf = no limit, may be <= 0."""
         ...
 
+    def pace(self, horizon: Horizon) -> Pace | None:
+        """What is left for the rest of the run; None where the allowance is all that is known."""
+        ...
+
 
 @dataclass(frozen=True)
 class GivenAllowance:
@@ -38,6 +61,9 @@ class GivenAllowance:
 
     def allowance_j(self, horizon: Horizon) -> FloatArray:
         return self.allowance
+
+    def pace(self, horizon: Horizon) -> None:
+        return None
 
 
 @dataclass(frozen=True)
@@ -53,6 +79,18 @@ class PartOfBooks:
 
     def allowance_j(self, horizon: Horizon) -> FloatArray:
         return self.ledger.allowance_j(horizon)[self.who]
+
+    def pace(self, horizon: Horizon) -> Pace:
+        ledger = self.ledger
+        return Pace(
+            device=self.who,
+            fleet_size=len(ledger.budget_j),
+            left_j=ledger.left_j[self.who],
+            rounds_left=ledger.rounds_left(horizon),
+            t=ledger.t,
+            r=ledger.r,
+            edge_rounds=ledger.edge_rounds,
+        )
 
 
 @dataclass(frozen=True)
@@ -107,7 +145,11 @@ class Ledger:
         return overspend_j(self.spent_j, self.budget_j)
 
     def allowance_j(self, horizon: Horizon) -> FloatArray:
-        """An equal part of what is left for each edge round left that a device expects to train in.
+        """An equal part of what is left for each edge round that a device expects to train in."""
+        return self.left_j / self.rounds_left(horizon)
+
+    def rounds_left(self, horizon: Horizon) -> float:
+        """How many edge rounds a device still expects to train in, at least 1.
 
         The paper counts (T - t) R + R - r of them, a global round more than there are, so energy
         stays unspent; the exact count is (T - t) R - r.
@@ -116,7 +158,7 @@ class Ledger:
         left = (self.global_rounds - self.t) * self.edge_rounds - self.r
         if horizon == "paper":
             left += self.edge_rounds
-        return self.left_j / max(1.0, left * self.participation)
+        return max(1.0, left * self.participation)
 
     def charge(
         self, energy_j: FloatArray, edge_time_s: FloatArray, backhaul_s: FloatArray

@@ -31,6 +31,8 @@ class Plan:
     gossip_steps: int
     topology: NDArray[np.bool_] | None = None
     """C x C adjacency of the links to use; None before the last edge round."""
+    mixing: NDArray[np.float64] | None = None
+    """C x C weights of one gossip step; None: those that the scenario's rule gives the links."""
 
 
 def plan_problems(plan: Plan, seen: Observation) -> list[str]:
@@ -61,7 +63,8 @@ def plan_problems(plan: Plan, seen: Observation) -> list[str]:
     gossip: object = plan.gossip_steps
     if not isinstance(gossip, int | np.integer) or gossip < 1:
         lines.append(f"gossip_steps = {shown(gossip)}: must be a whole number >= 1")
-    return lines + _topology_problems(plan.topology, seen)
+    problems = _topology_problems(plan.topology, seen)
+    return lines + (problems or _mixing_problems(plan))
 
 
 def _topology_problems(topology: NDArray[np.bool_] | None, seen: Observation) -> list[str]:
@@ -77,3 +80,28 @@ def _topology_problems(topology: NDArray[np.bool_] | None, seen: Observation) ->
     if not np.array_equal(topology, topology.T) or (topology & ~seen.backhaul.base_graph).any():
         return ["topology: must be symmetric and inside the base graph"]
     return [] if is_connected(topology) else ["topology: must connect all edge servers"]
+
+
+def _mixing_problems(plan: Plan) -> list[str]:
+    mixing, topology = plan.mixing, plan.topology
+    if mixing is None:
+        return []
+    if topology is None:
+        return ["mixing: must be None before the last edge round"]
+    given: object = mixing
+    shape = topology.shape
+    if (
+        not isinstance(given, np.ndarray)
+        or given.shape != shape
+        or given.dtype != np.float64
+        or not np.isfinite(given).all()
+    ):
+        return [f"mixing: must be None or an array of finite float64 of the shape {shape}"]
+    lines = []
+    if not np.array_equal(mixing, mixing.T):
+        lines.append("mixing: must be symmetric")
+    if not (np.abs(mixing.sum(axis=1) - 1.0) <= ROUNDING).all():
+        lines.append("mixing: every row must sum to one")
+    if mixing[~topology & ~np.eye(len(topology), dtype=bool)].any():
+        lines.append("mixing: must be zero between servers that the topology does not link")
+    return lines

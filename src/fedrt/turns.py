@@ -84,8 +84,10 @@ def key_after_training(before: bytes, turn: EdgeRound) -> bytes:
 
 
 def key_after_mixing(before: bytes, turn: EdgeRound) -> bytes:
-    """The same for the mixing that ends a global round."""
-    return digest(before, turn.plan.gossip_steps, turn.plan.topology)
+    """The same for the mixing that ends a global round, under one rule for the weights."""
+    plan = turn.plan
+    own = () if plan.mixing is None else (plan.mixing,)
+    return digest(before, plan.gossip_steps, plan.topology, *own)
 
 
 def digest(before: bytes, *parts: Any) -> bytes:

@@ -15,6 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from torch.nn import functional as fn
 
 from fedrt.control.consensus import DistanceEstimate
+from fedrt.control.mixing import metropolis_weights
 from fedrt.learning.datasets import load_dataset
 from fedrt.learning.learner import Trainer
 from fedrt.learning.models import make_model
@@ -223,6 +224,19 @@ def test_mixing_in_a_run_conserves_the_average():
         before = trainer.moments["trained", t, 1].double().mean(0)
         after = trainer.moments["mixed", t, 1].double().mean(0)
         assert float((after - before).abs().max()) < 1e-6
+
+
+def test_the_weights_of_a_plan_are_the_ones_that_mix():
+    trainer, rounds = run(small(*RING), "fedrt-plus")
+    for t, done in enumerate(rounds):
+        plan = done.last.plan
+        before = trainer.moments["trained", t, 1].double().numpy()
+        after = trainer.moments["mixed", t, 1].double().numpy()
+        by_hand = np.linalg.matrix_power(plan.mixing, plan.gossip_steps) @ before
+        assert_allclose(after, by_hand, atol=1e-5)
+        # The scenario's own rule would give other models.
+        rule = np.linalg.matrix_power(metropolis_weights(plan.topology), plan.gossip_steps) @ before
+        assert np.abs(rule - after).max() > 1e-4
 
 
 def test_the_loss_is_the_mean_over_devices_and_steps():

@@ -129,15 +129,6 @@ def test_grouped_gradients_equal_sequential(model, record_property):
     check(case, engine, "float64", record_property, f"grouped gradients, {model}")
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_the_form_for_own_kernels_equals_sequential(model, record_property):
-    """Images of every copy in one piece, batch norm written out; on a processor."""
-    case = engine_case("sequential", model, "float64")
-    engine = stacked(case, 4)
-    engine.rule.stacked.own_kernels = True
-    check(case, engine, "float64", record_property, f"own kernels' form, {model}")
-
-
 @given(
     st.integers(1, 3),
     st.sampled_from([1, 2, 3, 8]),
@@ -472,7 +463,7 @@ def test_a_compiled_step_equals_sequential(record_property):
     check(case, engine, "float64", record_property, label, local_steps=np.full(7, 2))
     few = {name: getattr(case.order, name)[5:6] for name in FIELDS}
     check(case, engine, "float64", record_property, label, **few)
-    assert set(engine.all_steps.programs) == {(4, True), (4, False)}
+    assert set(engine.all_steps.programs) == {(4, True)}
 
 
 def test_engines_of_one_model_share_a_program(record_property, monkeypatch):
@@ -523,4 +514,6 @@ def test_a_signature_tells_modules_apart():
     other.norm.eps = 1e-3
     assert signature(other) != signature(Least(SIDE, 5))
     # Nor does one with a layer that is not known.
-    assert signature(nn.Sequential(nn.Conv1d(1, 1, 1))) != signature(nn.Sequential(nn.Conv1d(1, 1, 1)))
+    assert signature(nn.Sequential(nn.Conv1d(1, 1, 1))) != signature(
+        nn.Sequential(nn.Conv1d(1, 1, 1))
+    )

@@ -526,3 +526,18 @@ def test_the_stacked_engine_resumes_to_the_bit_too(tmp_path):
         carry_on(tmp_path / "cut", stop, lambda line: None)
     carry_on(tmp_path / "cut", None, lambda line: None)
     assert differences(tmp_path / "whole", tmp_path / "cut") == []
+
+
+def test_a_policy_that_remembers_resumes_to_the_bit(tmp_path):
+    """fedrt-plus: its prices and times are brought back by planning the finished rounds again."""
+    whole = train(tmp_path / "whole", trained(), "fedrt-plus")
+    cut = start(tmp_path / "cut", trained(), "fedrt-plus")
+
+    def stop(done):
+        if done.last.t == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        carry_on(cut, stop, lambda line: None)
+    go_on(cut)
+    assert differences(whole, cut) == []

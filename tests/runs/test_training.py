@@ -23,6 +23,7 @@ from fedrt.scenario import load_scenario
 WHOLE = {
     *("config.toml", "run.json", "environment.json", "summary.json", "checkpoints", ".lock"),
     *("rounds.parquet", "edges.parquet", "links.parquet", "devices.parquet"),
+    "partition.parquet",
 }
 
 

@@ -12,9 +12,39 @@ import sys
 from collections.abc import Sequence
 
 from fedrt import __version__
-from fedrt.cli import compare, data, estimate, front, plan, reproduce, run, scenario, size, sweep
+from fedrt.cli import (
+    bound,
+    compare,
+    data,
+    estimate,
+    front,
+    plan,
+    report,
+    reproduce,
+    run,
+    scenario,
+    size,
+    sweep,
+    watch,
+)
 from fedrt.cli.parser import Parser
 from fedrt.errors import FedrtError
+
+COMMANDS = (
+    run,
+    compare,
+    report,
+    watch,
+    estimate,
+    sweep,
+    size,
+    front,
+    bound,
+    reproduce,
+    plan,
+    scenario,
+    data,
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -44,6 +74,6 @@ def build_parser() -> Parser:
     parser = Parser(prog="fedrt", description="Plans federated learning at the network edge.")
     parser.add_argument("--version", action="version", version=f"fedrt {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for module in (run, compare, estimate, sweep, size, front, reproduce, plan, scenario, data):
+    for module in COMMANDS:
         module.add(commands)
     return parser

@@ -26,6 +26,7 @@ def run(args: argparse.Namespace) -> None:
     """Print the plan for one round."""
     from fedrt.decision import load_state, parse_state, plan_round
     from fedrt.policies import make_policy
+    from fedrt.policies.base import uses_contraction_limit
 
     policy = make_policy(args.policy)
     if args.state == "-":
@@ -36,6 +37,7 @@ def run(args: argparse.Namespace) -> None:
     else:
         state = load_state(args.state)
     backhaul = state.seen.backhaul
-    if backhaul is not None and backhaul.contraction_limit is not None:
-        print("note: no policy uses state.contraction_limit yet", file=sys.stderr)
+    given = backhaul is not None and backhaul.contraction_limit is not None
+    if given and not uses_contraction_limit(policy):
+        print(f"note: {policy.name} does not use state.contraction_limit", file=sys.stderr)
     print(json.dumps(plan_round(state, policy, strict=args.strict), allow_nan=False))

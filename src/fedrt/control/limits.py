@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from fedrt.control.allocation import FITS, least_energy_j
 from fedrt.control.consensus import unlinked_distance
+from fedrt.control.mixing import contraction
 from fedrt.cost.round import price
 from fedrt.plan import Plan
-from fedrt.world.observation import Observation
+from fedrt.world.observation import Backhaul, Observation
 
 FloatArray = NDArray[np.float64]
 
@@ -23,8 +24,9 @@ def broken_limits(
     plan: Plan,
     name_allowance: Callable[[int, int], str],
     name_limit: str,
+    name_contraction: str,
 ) -> list[str]:
-    """A line for each allowance below the least energy of a fair share, and for the limit.
+    """A line for each allowance below the least energy of a fair share, and for the two limits.
 
     In a cluster that cannot keep all allowances some device lies below what f_min and an even
     share of the bandwidth take: were there none, the even split at f_min would keep them all.
@@ -51,4 +53,19 @@ def broken_limits(
                 f"{name_limit} = {limit:.6g}: even with every link the base graph leaves"
                 f" {left:.6g} unlinked; raise the limit or add links"
             )
+        lines += _contraction_lines(seen.backhaul, plan, name_contraction)
     return lines
+
+
+def _contraction_lines(backhaul: Backhaul, plan: Plan, name: str) -> list[str]:
+    """A line if a plan with weights of its own mixes less well than the limit asks."""
+    limit = backhaul.contraction_limit
+    if limit is None or plan.mixing is None:
+        return []
+    left = contraction(plan.mixing) ** plan.gossip_steps
+    if left <= limit:
+        return []
+    return [
+        f"{name} = {limit:.6g}: even every link and {plan.gossip_steps} gossip steps leave"
+        f" {left:.6g} of the distance; raise the limit or gossip_steps, or add links"
+    ]

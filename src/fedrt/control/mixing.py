@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.graph import BoolMatrix
+from fedrt.plan import Plan
 
 FloatArray = NDArray[np.float64]
 
@@ -40,6 +41,14 @@ MIXINGS: dict[str, Callable[[BoolMatrix], FloatArray]] = {
     "metropolis": metropolis_weights,
     "best-constant": best_constant_weights,
 }
+
+
+def mixing_of(plan: Plan, rule: str) -> FloatArray:
+    """The weights of a plan's gossip steps: its own, or what the rule gives its links."""
+    if plan.mixing is not None:
+        return plan.mixing
+    assert plan.topology is not None
+    return MIXINGS[rule](plan.topology)
 
 
 def contraction(mixing: FloatArray) -> float:

@@ -79,6 +79,8 @@ def best_links(
     shortest prefix that is connected and meets the limit is optimal, and every other link of no
     greater cost stays in for free. If even the base graph breaks the limit, all of it is kept.
     """
+    from fedrt.control.connect_kernel import links_to_connect
+
     base = np.isfinite(link_s)
     rows, cols = links_of(base)
     if not rows.size:
@@ -86,7 +88,7 @@ def best_links(
     cost = np.maximum(finish_s[:, None], finish_s[None, :]) + link_s
     link_cost = cost[rows, cols]
     order = np.argsort(link_cost, kind="stable")
-    connected = _links_to_connect(rows[order], cols[order], len(base))
+    connected = links_to_connect(rows[order], cols[order], len(base))
     # Distance left unlinked by each prefix, summed from the tail: no cancellation.
     tail = np.cumsum(distance[rows, cols][order][::-1])[::-1] * (2.0 / len(base) ** 2)
     unlinked = unlinked_distance(base, distance) + np.append(tail, 0.0)
@@ -96,24 +98,3 @@ def best_links(
     prefix = max(connected, int(within[0]))
     kept: BoolMatrix = cost <= link_cost[order[prefix - 1]]
     return kept
-
-
-def _links_to_connect(rows: NDArray[np.intp], cols: NDArray[np.intp], vertices: int) -> int:
-    """The length of the shortest prefix of the links that connects all vertices (Kruskal)."""
-    parent = list(range(vertices))
-
-    def root(v: int) -> int:
-        while parent[v] != v:
-            parent[v] = parent[parent[v]]
-            v = parent[v]
-        return v
-
-    parts = vertices
-    for count, (c, c2) in enumerate(zip(rows.tolist(), cols.tolist(), strict=True), start=1):
-        a, b = root(c), root(c2)
-        if a != b:
-            parent[a] = b
-            parts -= 1
-            if parts == 1:
-                return count
-    raise ValueError("the base graph is not connected")

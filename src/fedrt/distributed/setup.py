@@ -52,7 +52,7 @@ def make_ray_setup(
             samples=packed(material.samples),
             batches=material.batches,
             scenario=world.scenario,
-            num_classes=material.num_classes,
+            num_classes=material.parts.num_classes,
             seed=world.seed,
             chunk=tuning.chunk,
             paths=tuple(sys.path),
@@ -69,6 +69,7 @@ def make_ray_setup(
         batches=material.batches,
         engine=RayEngine(pool, cluster.end),
         first_model=material.model.state(),
+        parts=material.parts,
         notes=_notes(material),
     )
 

@@ -9,6 +9,7 @@ the same model with the same settings share it (`program_key`), however many run
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -32,9 +33,20 @@ PROGRAMS: dict[Any, Program] = {}
 def shared_program(key: Any, function: Program, example: tuple[Any, ...]) -> Program:
     """The function compiled for inputs like the example's, or the one compiled before."""
     if key not in PROGRAMS:
-        written = make_fx(lambda *tensors: function(*tensors))(*example)
+        with _tried_kernels():
+            written = make_fx(lambda *tensors: function(*tensors))(*example)
         PROGRAMS[key] = torch.compile(written, dynamic=False, fullgraph=True)
     return PROGRAMS[key]
+
+
+def _tried_kernels() -> AbstractContextManager[None]:
+    """Within it the GPU library tries its kernels once and keeps the fastest.
+
+    Its first guess for grouped convolutions is one kernel per group, and it keeps to whatever it
+    took when it first met a size: so from the writing out of a step on.
+    """
+    found: AbstractContextManager[None] = torch.backends.cudnn.flags(enabled=True, benchmark=True)
+    return found
 
 
 class CompiledSteps:
@@ -84,15 +96,9 @@ class _Chunk:
         sizes = [(tuple(tensor.shape), tensor.dtype) for tensor in example]
         rates = (rule.learning_rate, rule.momentum, shifts is not None)
         key = program_key(rule.stacked, model, rule.samples, rule.half, "step", *rates, sizes)
-        # The library tries its kernels once and keeps the fastest; its first guess for grouped
-        # convolutions is one kernel per group. Layers stay channels-last throughout.
-        with (
-            torch.backends.cudnn.flags(enabled=True, benchmark=rows.is_cuda),
-            torch._inductor.config.patch(force_layout_optimization=rows.is_cuda),
-        ):
-            self.step = shared_program(key, function, tuple(example))
-            if rows.is_cuda:
-                self.graph = record(self._advance)
+        self.step = shared_program(key, function, tuple(example))
+        if rows.is_cuda:
+            self.graph = record(self._advance)
 
     def _inputs(self) -> list[Tensor]:
         """What a program takes: states, then samples, then how they and the devices move."""
@@ -139,15 +145,17 @@ class _Chunk:
 
 def record(work: Callable[[], None]) -> torch.cuda.CUDAGraph:
     """The work as a graph of kernels to be played back, after it was done a few times."""
-    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(WARM_UP):
+    # Layers stay channels-last throughout.
+    with _tried_kernels(), torch._inductor.config.patch(force_layout_optimization=True):
+        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(WARM_UP):
+                work()
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
             work()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        work()
     return graph
 
 

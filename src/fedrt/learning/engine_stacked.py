@@ -69,7 +69,8 @@ class StackedEngine:
         self.model, self.samples, self.batches = model, samples, batches
         self.augment, self.chunk, self.compiled = augment, chunk, compiled
         self.by_edge = by_edge
-        stacked = StackedModule(model.module)
+        # A compiler makes its own of convolutions; written out as products they would hide.
+        stacked = StackedModule(model.module, by_rows=False if compiled else None)
         self.notes = stacked.notes
         self.rule = StepRule(stacked, samples, learning_rate, momentum, half)
         self.all_steps: Callable[..., tuple[Tensor, Tensor]] = self._take_steps
@@ -101,8 +102,10 @@ class StackedEngine:
             for place in places:
                 chunk = self._chunk(order, place, draws, first, models.device)
                 joined, losses = self._train_chunk(models, chunk)
-                total.index_add_(0, chunk.edges, chunk.weight[:, None] * joined.double())
-                waiting.append((place, torch.stack([losses, joined.abs().amax(1).double()])))
+                _add_up(total, chunk, joined)
+                least, most = joined.aminmax(dim=1)
+                largest = torch.maximum(-least, most).double()
+                waiting.append((place, torch.stack([losses, largest])))
                 first += len(place)
             if models.is_cuda and order.then is not None and len(blocks) == 1:
                 # A GPU is still at work: draw what most likely comes next.
@@ -165,7 +168,8 @@ class StackedEngine:
             chosen=torch.as_tensor(chosen[:steps, column], device=device),
             shifts=moves,
             counts=torch.as_tensor(order.local_steps[place], device=device),
-            uneven=int(order.local_steps[place].min()) < steps,
+            # One program for even and uneven chunks: compiling it takes longer than masking costs.
+            uneven=self.compiled or int(order.local_steps[place].min()) < steps,
             seed=int(seeds[first]),
         )
 
@@ -203,3 +207,13 @@ def _edge_blocks(order: TrainingOrder, chunk: int) -> list[list[IntArray]]:
             blocks[-1].append(place)
             held += len(place)
     return blocks
+
+
+def _add_up(total: Tensor, chunk: _Chunk, joined: Tensor) -> None:
+    """Every device's state, times its weight, added to its edge's row; in float64."""
+    if total.device.type != "cpu":
+        total.index_add_(0, chunk.edges, chunk.weight[:, None] * joined.double())
+        return
+    # Row by row: one pass through memory instead of three.
+    for edge, weight, row in zip(chunk.edges.tolist(), chunk.weight.tolist(), joined, strict=True):
+        total[edge].add_(row, alpha=weight)

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from fedrt.control.consensus import DistanceEstimate
-from fedrt.control.mixing import MIXINGS
+from fedrt.control.mixing import mixing_of
 from fedrt.learning.aggregate import averaging_weights, distance_to_average, mix, pairwise_distance
 from fedrt.learning.engine import TrainingOrder
 from fedrt.learning.setup import Setup
@@ -69,7 +69,7 @@ class Trainer:
         assert topology is not None
         if scenario.rounds.edge_rounds == 1:
             self.before_mixing = pairwise_distance(self._parameters())
-        mixing = MIXINGS[scenario.control.mixing](topology)
+        mixing = mixing_of(turn.plan, scenario.control.mixing)
         psi = turn.plan.gossip_steps
         self.key = key_after_mixing(self.key, turn)
         self.models = self._once(self.key, lambda: mix(self.models, mixing, psi))

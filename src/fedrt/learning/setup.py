@@ -21,7 +21,7 @@ from fedrt.learning.evaluate import StackedAccuracy, accuracy
 from fedrt.learning.flat import FlatModel
 from fedrt.learning.measure import BITS_PER_PARAMETER
 from fedrt.learning.models import check_trains, make_model
-from fedrt.learning.partition import load_divided
+from fedrt.learning.partition import Parts, load_divided
 from fedrt.learning.samples import Samples
 from fedrt.learning.tuning import Tuning, cache_file, cores, remembered, tune
 from fedrt.learning.workers import WorkerEngine
@@ -49,7 +49,7 @@ def _sequential(model: FlatModel, samples: Samples, batches: Batches, scenario: 
     )
 
 
-DEFAULT_CHUNK = 8
+DEFAULT_CHUNK = 4
 
 
 def make_stacked(
@@ -105,7 +105,7 @@ class Material:
     samples: Samples
     batches: Batches
     model: FlatModel
-    num_classes: int
+    parts: Parts
     notes: tuple[str, ...]
 
 
@@ -119,6 +119,7 @@ class Setup:
     batches: Batches
     engine: Engine
     first_model: Tensor
+    parts: Parts
     notes: tuple[str, ...] = ()
     """What a user should know of it before it trains."""
 
@@ -176,7 +177,7 @@ def make_setup(
         notes = (*notes, *(f"note: stacked training: {line}" for line in here.notes))
         made = here
         if tuning.workers > 1:
-            classes = material.num_classes
+            classes = material.parts.num_classes
             recipe = WorkerRecipe(samples, batches, scenario, classes, world.seed, tuning.chunk)
             models = first_model.repeat(world.fleet.num_edges, 1)
             made = WorkerEngine(recipe, models, tuning.workers)
@@ -189,6 +190,7 @@ def make_setup(
         batches=batches,
         engine=made,
         first_model=first_model,
+        parts=material.parts,
         notes=notes,
     )
 
@@ -209,7 +211,7 @@ def make_material(world: World, where: torch.device, data_dir: Path | None) -> M
         # Threads cost a small model more than they bring: twice the time with two.
         torch.set_num_threads(1)
     notes = _notes(world.model_bits, model.num_parameters)
-    return Material(samples, batches, model, dataset.num_classes, notes)
+    return Material(samples, batches, model, parts, notes)
 
 
 def find_tuning(

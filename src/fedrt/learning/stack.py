@@ -6,8 +6,7 @@ values or on space alone is carried out as it is. A layer that has no such rule 
 and `notes` says so. A module that cannot be traced runs under `vmap` as a whole.
 
 Between layers a value is either `folded`, (batch, copies x channels, ...), or `apart`, (copies,
-batch, channels, ...); layers ask for the form they need. In bfloat16 on a GPU images stay apart,
-for kernels of our own (copies.py).
+batch, channels, ...); layers ask for the form they need.
 """
 
 from __future__ import annotations
@@ -24,8 +23,9 @@ from torch.func import functional_call, vmap
 from torch.nn import functional as fn
 from torch.utils import _pytree as tree
 
-from fedrt.learning import copies
+from fedrt.learning import rows
 from fedrt.learning.grouped import convolve, has_grouped_gradient
+from fedrt.learning.reorder import pool_before_relu
 
 # Layers and functions that act on every value, or on space within a channel.
 POINTWISE_LAYERS = (nn.ReLU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid, nn.LeakyReLU, nn.Identity)
@@ -46,8 +46,6 @@ class Copies:
     data: Tensor
     count: int
     is_folded: bool
-    moments: Tensor | None = None
-    """What the layer that made it found out for batch norm, as `copies.convolve` gives it."""
 
     def folded(self) -> Tensor:
         """(batch, copies x channels, ...)."""
@@ -95,17 +93,18 @@ class StackedModule:
         self,
         module: nn.Module,
         grouped_gradients: bool | None = None,
-        own_kernels: bool | None = None,
+        by_rows: bool | None = None,
         training: bool = True,
     ) -> None:
         # Traced as it will run: what asks whether it trains becomes a constant.
         self.module, self.training = module.train(training), training
-        # On a GPU unless told, own kernels in bfloat16: a processor gains nothing from them.
-        self.grouped_gradients, self.own_kernels = grouped_gradients, own_kernels
+        self.by_rows = rows.pays(module) if by_rows is None else by_rows
+        # On a GPU unless told: a processor gains nothing from it.
+        self.grouped_gradients = grouped_gradients
         self.number, self.notes = next(_numbers), list[str]()
         self.graph: fx.Graph | None = None
         try:
-            self.graph = _Tracer().trace(module)
+            self.graph = pool_before_relu(_Tracer().trace(module), module)
         except Exception as error:
             why = " ".join(str(error).split())[:100]
             how = "all of it runs under vmap, or copy by copy where that cannot be"
@@ -119,7 +118,7 @@ class StackedModule:
         """A text that is the same only for modules that run the same way on the same tensors."""
         if self.graph is None or self.notes:
             return f"{self.notes} {self.number}"
-        lines = [str(self.training), str(self.grouped_gradients), str(self.own_kernels)]
+        lines = [str(self.training), str(self.grouped_gradients), str(self.by_rows)]
         held = {name for name, _ in self.module.named_parameters()}
         held |= {name for name, _ in self.module.named_buffers()}
         for node in self.graph.nodes:
@@ -152,9 +151,8 @@ class StackedModule:
             return self._vmapped(parameters, buffers, inputs)
         count = len(inputs)
         grouped = inputs.is_cuda if self.grouped_gradients is None else self.grouped_gradients
-        own = inputs.is_cuda and inputs.dtype == torch.bfloat16
-        own = own if self.own_kernels is None else self.own_kernels
-        interpreter = _Stacker(self.module, self.graph, parameters, buffers, count, grouped, own)
+        interpreter = _Stacker(self.module, self.graph, parameters, buffers, count, grouped)
+        interpreter.by_rows = self.by_rows and not grouped
         return interpreter.run(Copies(inputs, count, is_folded=False)).apart()
 
     def _all_names(self, held: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -220,11 +218,11 @@ class _Stacker(fx.Interpreter):
         buffers: Mapping[str, Tensor],
         count: int,
         grouped_gradients: bool,
-        own_kernels: bool,
     ) -> None:
         super().__init__(module, graph=graph)
         self.parameters, self.buffers, self.count = parameters, buffers, count
-        self.grouped_gradients, self.own_kernels = grouped_gradients, own_kernels
+        self.grouped_gradients = grouped_gradients
+        self.by_rows = False
 
     def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
         """A parameter or buffer used by itself, of all copies."""
@@ -251,7 +249,7 @@ class _Stacker(fx.Interpreter):
         if isinstance(layer, nn.Flatten):
             return self._fold(value.folded().flatten(1))
         if isinstance(layer, SPATIAL_LAYERS):
-            return self._fold(layer(value.folded()))
+            return self._fold(rows.over_space(layer, value.folded()))
         return value.same(layer(value.data))
 
     def _fold(self, data: Tensor) -> Copies:
@@ -263,14 +261,10 @@ class _Stacker(fx.Interpreter):
         return None if held is None else held.flatten(0, 1)
 
     def _convolve(self, target: str, layer: nn.Conv2d, value: Copies) -> Copies:
-        if self.own_kernels and copies.fits(layer):
-            weight = self.parameters[f"{target}.weight"]
-            y, moments = copies.convolve(value.apart(), weight, layer.stride[0])
-            if layer.bias is None:
-                return Copies(y, self.count, is_folded=False, moments=moments)
-            bias = self.parameters[f"{target}.bias"][:, None, :, None, None]
-            return Copies(y + bias.to(y.dtype), self.count, is_folded=False)
         x = value.folded()
+        if self.by_rows and rows.has_rows(layer, x):
+            own, bias = self.parameters[f"{target}.weight"], self.parameters.get(f"{target}.bias")
+            return self._fold(rows.convolve(x, own, bias, layer))
         weight, bias = _as(self._wide(target, "weight"), x), _as(self._wide(target, "bias"), x)
         assert weight is not None
         groups = layer.groups * self.count
@@ -283,12 +277,19 @@ class _Stacker(fx.Interpreter):
 
     def _multiply(self, target: str, layer: nn.Linear, value: Copies) -> Copies:
         x = value.apart()
-        weight = self.parameters[f"{target}.weight"].to(x.dtype).transpose(1, 2)
-        shape = x.shape
-        y = torch.bmm(x.reshape(self.count, -1, shape[-1]), weight)
+        weight = self.parameters[f"{target}.weight"].to(x.dtype)
         bias = self.parameters.get(f"{target}.bias")
-        if bias is not None:
-            y = y + bias.to(x.dtype)[:, None]
+        shape = x.shape
+        x = x.reshape(self.count, -1, shape[-1])
+        if x.device.type == "cpu":
+            # The other way round: the batch stays innermost, and the weights' gradient comes out
+            # as the weights lie.
+            y = torch.bmm(weight, x.transpose(1, 2))
+            y = y if bias is None else y + bias.to(x.dtype)[:, :, None]
+            y = y.transpose(1, 2)
+        else:
+            y = torch.bmm(x, weight.transpose(1, 2))
+            y = y if bias is None else y + bias.to(x.dtype)[:, None]
         return Copies(y.reshape(*shape[:-1], -1), self.count, is_folded=False)
 
     def _normalise(
@@ -296,8 +297,6 @@ class _Stacker(fx.Interpreter):
     ) -> Copies:
         if layer.training:
             self.buffers[f"{target}.num_batches_tracked"].add_(1)
-        if self.own_kernels and not value.is_folded and value.own_dim == 4:
-            return self._normalise_apart(target, layer, value)
         y = fn.batch_norm(
             value.folded(),
             self._wide(target, "running_mean"),
@@ -309,25 +308,6 @@ class _Stacker(fx.Interpreter):
             eps=layer.eps,
         )
         return self._fold(y)
-
-    def _normalise_apart(
-        self, target: str, layer: nn.BatchNorm1d | nn.BatchNorm2d, value: Copies
-    ) -> Copies:
-        """Batch norm of images that stay apart."""
-        x = value.data
-        affine = [self.parameters.get(f"{target}.{name}") for name in ("weight", "bias")]
-        kept = [self.buffers[f"{target}.{name}"] for name in ("running_mean", "running_var")]
-        if layer.training:
-            with torch.no_grad():
-                mean, variance = copies.moments_of(x, value.moments)
-                count = x[0, :, 0].numel()
-                share = layer.momentum or 0.0
-                for held, new in zip(kept, (mean, variance * count / (count - 1)), strict=True):
-                    held.copy_((1 - share) * held + share * new)
-        else:
-            mean, variance = kept
-        y = copies.normalise(x, mean, variance, *affine, layer.eps)
-        return Copies(y, self.count, is_folded=False)
 
     def _layer_apart(self, target: str, layer: nn.Module, args: Any, kwargs: Any) -> Any:
         """Any layer at all: one call per copy, gathered by vmap."""
@@ -359,14 +339,12 @@ class _Stacker(fx.Interpreter):
             if target in POINTWISE:
                 return first.same(target(first.data, *args[1:], **kwargs))
             if target in _spatial_functions():
-                return self._fold(target(first.folded(), *args[1:], **kwargs))
+                return self._fold(rows.over_space(target, first.folded(), *args[1:], **kwargs))
             if target in BINARY and len(args) == 2 and not kwargs:
                 return self._combine(target, first, args[1])
             if target is torch.flatten and (*args[1:], *kwargs.values()) == (1,):
                 return self._fold(first.folded().flatten(1))
             if target is operator.getitem and _keeps_channels(args[1]):
-                if self.own_kernels and not first.is_folded:
-                    return first.same(first.data[(slice(None), *args[1])])
                 return self._fold(first.folded()[args[1]])
             if target is fn.pad and len(args) == 2 and not kwargs:
                 return self._pad(first, args[1])
@@ -384,8 +362,6 @@ class _Stacker(fx.Interpreter):
 
     def _pad(self, value: Copies, sizes: Sequence[int]) -> Any:
         """Padding of space as it is; padding of channels with the copies apart."""
-        if self.own_kernels and not value.is_folded and len(sizes) <= 2 * (value.own_dim - 1):
-            return value.same(fn.pad(value.data, list(sizes)))
         if len(sizes) <= 2 * (value.folded().dim() - 2):
             return self._fold(fn.pad(value.folded(), list(sizes)))
         x = value.folded()
@@ -400,9 +376,6 @@ class _Stacker(fx.Interpreter):
             if target == "flatten" and (*rest, *kwargs.values()) == (1,):
                 return self._fold(value.folded().flatten(1))
             if target == "mean" and rest and _only_space(rest[0]) and not kwargs:
-                if self.own_kernels and not value.is_folded:
-                    dims = [rest[0]] if isinstance(rest[0], int) else rest[0]
-                    return value.same(value.data.mean([dim + 1 for dim in dims], *rest[1:]))
                 return self._fold(value.folded().mean(*rest))
             if target == "view" and not isinstance(rest[0], torch.dtype):
                 # A model's own values lie in one piece; a copy's among others need not.

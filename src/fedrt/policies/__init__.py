@@ -18,8 +18,8 @@ from fedrt.policies.static_r import StaticR
 from fedrt.policies.static_t import StaticT
 
 POLICIES: dict[str, Callable[[], Policy]] = {
-    policy.name: policy for policy in (FedRT, StaticR, StaticT, CEFedAvg, MLLSGD, FedRTPlus)
-}
+    policy.name: policy for policy in (FedRT, StaticR, StaticT, CEFedAvg, MLLSGD)
+} | {"fedrt-plus": FedRTPlus}
 
 __all__ = ["POLICIES", "Policy", "make_policy"]
 

@@ -42,6 +42,11 @@ class Policy(Protocol):
         ...
 
 
+def uses_contraction_limit(policy: Policy) -> bool:
+    """Whether a policy asks for `Backhaul.contraction_limit`, which may take a run to find."""
+    return bool(getattr(policy, "uses_contraction_limit", False))
+
+
 def keep_all_links(
     finish_s: FloatArray, link_s: FloatArray, distance: FloatArray, limit: float
 ) -> BoolMatrix:

@@ -1,28 +1,186 @@
-"""fedrt-plus: optimised bandwidth and frequency, exact links, the true energy horizon.
+"""fedrt-plus: everything that FedRT leaves on the table. Beyond the paper; docs/fedrt-plus.md.
 
-Beyond the paper. The round time is the least there is for the given gossip steps.
+Links, gossip steps and mixing weights are chosen together, mixing each round at least as well as
+the contraction limit asks. Energy is spent where it buys time: over a run a joule of each device
+has a price; a single decision, which knows one allowance only, keeps it, and lets clusters that
+would wait take the least energy.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
-from fedrt.control.allocation import allocate
-from fedrt.control.topology import best_links
-from fedrt.ledger import Books, Horizon
-from fedrt.plan import Plan
-from fedrt.policies.base import complete_plan
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrt.control.allocation import Allocation, slowest_compute_energy_j
+from fedrt.control.consensus import meets_limit
+from fedrt.control.fastest_mixing import MOST_EXACT
+from fedrt.control.foresight import FEWEST, MOST, allocate_with_foresight, guessed_later_s
+from fedrt.control.gossip import Gossip, choose_gossip, gossip_on
+from fedrt.control.pacing import Prices, adjust, spending
+from fedrt.control.priced import PricedFleet
+from fedrt.control.topology import best_links, prune_greedily
+from fedrt.cost.backhaul import link_time_s
+from fedrt.cost.round import price
+from fedrt.ledger import Books, Horizon, Pace
+from fedrt.plan import ROUNDING, Plan, Status
 from fedrt.world.observation import Observation
 
+FloatArray = NDArray[np.float64]
 
-@dataclass(frozen=True)
+
+@dataclass
+class Memory:
+    """What a run has shown so far. Replaying the run's rounds brings it back bit for bit."""
+
+    prices: Prices
+    nominal_s: list[FloatArray] = field(default_factory=list)
+    """Per edge round of this global round: the clusters' times at equal worth."""
+    later_s: list[FloatArray] = field(default_factory=list)
+    """Per global round: R x C, what came after each of its edge rounds."""
+
+
+@dataclass
 class FedRTPlus:
-    """See the module."""
+    """See the module. The switches turn its parts off one by one."""
 
-    name: ClassVar[str] = "fedrt-plus"
+    name: str = "fedrt-plus"
     energy_horizon: Horizon = "exact"
+    links: Literal["joint", "exact", "greedy"] = "joint"
+    """`joint`: with gossip steps and weights; `exact`: links alone; `greedy`: as FedRT does."""
+    energy: Literal["paced", "slack", "allowance"] = "paced"
+    """`slack`: an equal allowance each round, less where a cluster would wait; `allowance`: all."""
+    memory: Memory | None = field(default=None, repr=False)
+
+    @property
+    def uses_contraction_limit(self) -> bool:
+        """Whether the policy needs `Backhaul.contraction_limit`."""
+        return self.links == "joint"
 
     def plan(self, seen: Observation, books: Books) -> Plan:
-        allocation = allocate(seen, books.allowance_j(self.energy_horizon))
-        return complete_plan(seen, books, allocation, links=best_links, allocation_is_optimal=True)
+        pace = books.pace(self.energy_horizon) if self.energy == "paced" else None
+        return self._at_once(seen, books) if pace is None else self._paced(seen, books, pace)
+
+    def _at_once(self, seen: Observation, books: Books) -> Plan:
+        """The least round time within the allowances; then the least energy within that time."""
+        fleet = PricedFleet(seen, np.ones(seen.num_devices), books.allowance_j(self.energy_horizon))
+        relaxed = bool(fleet.fastest.relaxed.any())
+        if seen.backhaul is None:
+            # What is still to come may make any cluster the slowest: all go as fast as they may.
+            return _plan(seen, fleet.fastest, "best-effort" if relaxed else "optimal")
+        gossip = self._gossip(seen, books.elapsed_s + fleet.least_s)
+        offset_s = books.elapsed_s + gossip.slowest_s(_hop_s(seen))
+        allocation = fleet.fastest
+        if self.energy != "allowance":
+            # A little less than there is, so that rounding never makes a waiting cluster the last.
+            spare_s = float(np.max(offset_s + fleet.least_s)) - offset_s
+            allocation, _ = fleet.in_time(spare_s * (1 - ROUNDING))
+        relaxed |= not _keeps_limits(seen, gossip)
+        proven = self.links != "greedy" and seen.num_edges <= MOST_EXACT
+        status: Status = "optimal" if proven else "feasible"
+        return _plan(seen, allocation, "best-effort" if relaxed else status, gossip)
+
+    def _paced(self, seen: Observation, books: Books, pace: Pace) -> Plan:
+        """The least of time and the worth of energy, at prices that budgets over the run set."""
+        if self.memory is None or (pace.t == 0 and pace.r == 0):
+            self.memory = Memory(Prices.unknown(pace.fleet_size))
+        memory = self.memory
+        memory.prices, now = spending(memory.prices, seen, pace)
+        fleet = PricedFleet(seen, now.price_s_per_j, now.cap_j)
+        nominal_s = fleet.at_price(np.full(seen.num_edges, 1.0 / seen.num_edges))
+        memory.nominal_s = [*memory.nominal_s[: pace.r], nominal_s]
+        gossip, broken = None, False
+        if seen.backhaul is None:
+            later_s = self._later_s(pace, nominal_s)
+            allocation = allocate_with_foresight(fleet, books.elapsed_s, nominal_s, later_s)
+        else:
+            gossip = self._gossip(seen, books.elapsed_s + nominal_s)
+            mixing_s = gossip.slowest_s(_hop_s(seen))
+            allocation, _ = fleet.by_deadline(books.elapsed_s + mixing_s)
+            rest_s = np.cumsum([mixing_s, *memory.nominal_s[:0:-1]], axis=0)[::-1]
+            memory.later_s = [*memory.later_s, rest_s][-MOST:]
+            broken = not _keeps_limits(seen, gossip)
+        plan = _plan(seen, allocation, "feasible", gossip)
+        energy_j = price(plan, seen).energy_j
+        memory.prices = adjust(memory.prices, pace, now, energy_j)
+        # No later plan can mend it if less is left than computing at f_min takes.
+        need_j = (pace.rounds_left - 1.0) * slowest_compute_energy_j(seen)
+        left_j = pace.left_j - energy_j
+        broken |= bool((left_j < need_j - 1e-9 * np.abs(pace.left_j)).any())
+        return replace(plan, status="best-effort") if broken else plan
+
+    def _later_s(self, pace: Pace, nominal_s: FloatArray) -> FloatArray:
+        """A row per sample: what may come after this edge round."""
+        assert self.memory is not None
+        if len(self.memory.later_s) < FEWEST:
+            return guessed_later_s(nominal_s, pace.edge_rounds - 1 - pace.r)
+        return np.array([rest_s[pace.r] for rest_s in self.memory.later_s])
+
+    def _gossip(self, seen: Observation, finish_s: FloatArray) -> Gossip:
+        backhaul, psi = seen.backhaul, seen.gossip_steps
+        assert backhaul is not None
+        limits = (backhaul.consensus_distance, backhaul.consensus_limit)
+        if self.links == "joint" and backhaul.contraction_limit is not None:
+            return choose_gossip(finish_s, _hop_s(seen), *limits, backhaul.contraction_limit, psi)
+        search = prune_greedily if self.links == "greedy" else best_links
+        topology = search(finish_s, psi * _hop_s(seen), *limits)
+        return gossip_on(topology, psi, fastest=self.links == "joint")
+
+
+def _hop_s(seen: Observation) -> FloatArray:
+    """Seconds of one gossip step over each link."""
+    assert seen.backhaul is not None
+    return link_time_s(seen.model_bits, 1, seen.backhaul.bps)
+
+
+def _keeps_limits(seen: Observation, gossip: Gossip) -> bool:
+    backhaul = seen.backhaul
+    assert backhaul is not None
+    if not meets_limit(gossip.topology, backhaul.consensus_distance, backhaul.consensus_limit):
+        return False
+    rho = backhaul.contraction_limit
+    return rho is None or gossip.mixing is None or gossip.contraction <= rho
+
+
+def _plan(
+    seen: Observation, allocation: Allocation, status: Status, gossip: Gossip | None = None
+) -> Plan:
+    return Plan(
+        status=status,
+        bandwidth_hz=allocation.bandwidth_hz,
+        cpu_hz=allocation.cpu_hz,
+        local_steps=np.full(seen.num_devices, seen.local_steps, dtype=np.int64),
+        gossip_steps=seen.gossip_steps if gossip is None else gossip.steps,
+        topology=None if gossip is None else gossip.topology,
+        mixing=None if gossip is None else gossip.mixing,
+    )
+
+
+# What each part brings alone, for --policies fedrt.policies.fedrt_plus:exact_links and the like.
+
+
+def exact_links() -> FedRTPlus:
+    """FedRT with the true horizon and the best links for its gossip steps and weights."""
+    return FedRTPlus("fedrt-plus-exact-links", links="exact", energy="allowance")
+
+
+def joint_gossip() -> FedRTPlus:
+    """FedRT with the true horizon and links, gossip steps and weights chosen together."""
+    return FedRTPlus("fedrt-plus-joint-gossip", energy="allowance")
+
+
+def slack() -> FedRTPlus:
+    """FedRT with the true horizon and the least energy where a cluster would wait."""
+    return FedRTPlus("fedrt-plus-slack", links="greedy", energy="slack")
+
+
+def pacing() -> FedRTPlus:
+    """FedRT with the true horizon and priced energy."""
+    return FedRTPlus("fedrt-plus-pacing", links="greedy")
+
+
+def gossip_and_slack() -> FedRTPlus:
+    """Everything but pacing."""
+    return FedRTPlus("fedrt-plus-gossip-and-slack", energy="slack")

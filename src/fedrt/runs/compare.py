@@ -124,6 +124,7 @@ def _compare_on(
     for name, policy in policies.items():
         folder = out / f"{name.replace(':', '.')}-{seed}"
         directory = RunDirectory.create(folder, scenario, name, seed, command, asdict(options))
+        directory.save_partition(setup.parts.class_counts(), setup.parts.edge_of_device)
         learner = Trainer(setup, shared)
         runners[name] = _Runner(policy, world, directory, learner, options.device_rows)
     try:

@@ -4,6 +4,7 @@
     run.json          what ran: policy, seed, command, and the format's version
     environment.json  versions, machine, commit
     rounds.parquet  edges.parquet  links.parquet  devices.parquet
+    partition.parquet the data of a trained run: samples of each class on each device
     summary.json      the outcome; there when the run has ended
 
 Every file is put in place whole, `rounds` after the tables it speaks of, so a cut at any instant
@@ -27,12 +28,17 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 import fedrt
 from fedrt.checks import Text, Whole, problem
 from fedrt.errors import FedrtError, InputError, reason
 from fedrt.files import whole_folder, write_json, write_text, write_whole
 from fedrt.runs.history import History
 from fedrt.scenario import Scenario, load_scenario, scenario_text
+
+IntArray = NDArray[np.int64]
 
 FORMAT_VERSION = 1
 MOST_SEED = 10**18 - 1
@@ -97,6 +103,16 @@ class RunDirectory:
             if name in tables:
                 write = partial(parquet.write_table, tables[name])
                 write_whole(self.path / f"{name}.parquet", write)
+
+    def save_partition(self, class_counts: IntArray, edge_of_device: IntArray) -> None:
+        """Save who holds what: the samples of every class on every device, devices x classes."""
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        device, label = np.nonzero(class_counts)
+        columns = {"device": device, "edge": edge_of_device[device], "label": label}
+        table = pa.table(columns | {"samples": class_counts[device, label]})
+        write_whole(self.path / "partition.parquet", partial(parquet.write_table, table))
 
     def finish(self, history: History, summary: dict[str, Any]) -> None:
         """Save everything; the summary last, as the sign that the run has ended."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedrt.control.bounds import omega_2
-from fedrt.control.mixing import MIXINGS, contraction
+from fedrt.control.mixing import contraction, mixing_of
 from fedrt.cost.round import slowest_device_s
 from fedrt.graph import links_of
 from fedrt.ledger import overspend_j
@@ -66,7 +66,7 @@ def round_row(done: GlobalRound, mixing: str) -> Columns:
     ledger = last.after
     topology = last.plan.topology
     assert topology is not None
-    zeta = contraction(MIXINGS[mixing](topology))
+    zeta = contraction(mixing_of(last.plan, mixing))
     over = ledger.overspent_j
     return {
         "global_round": np.array([last.t]),

@@ -6,23 +6,31 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.control.consensus import consensus_limit
 from fedrt.control.limits import broken_limits
+from fedrt.control.mixing import contraction, mixing_of
 from fedrt.cost.round import price
 from fedrt.errors import InfeasibleError, InputError
 from fedrt.ledger import Horizon, Ledger, PartOfBooks
 from fedrt.plan import plan_problems
 from fedrt.policies import Policy
+from fedrt.policies.base import uses_contraction_limit
+from fedrt.policies.fedrt import FedRT
 from fedrt.scenario import Scenario
 from fedrt.turns import Distances, EdgeRound, GlobalRound, Learner
 from fedrt.world.observation import Backhaul
 from fedrt.world.world import World
 
 FloatArray = NDArray[np.float64]
+
+LEAST_RHO = 1e-9
+
+_FOUND: WeakKeyDictionary[World, float] = WeakKeyDictionary()
 
 
 class StandIn:
@@ -72,6 +80,7 @@ def run_rounds(
     learner = learner or StandIn(world)
     if scenario.control.budgets == "strict":
         _refuse_hopeless_budgets(world)
+    rho = contraction_limit(world) if uses_contraction_limit(policy) else None
     for t in range(scenario.rounds.global_rounds):
         began_at_s, done = ledger.time_s, []
         for r in range(scenario.rounds.edge_rounds - 1):
@@ -80,7 +89,7 @@ def run_rounds(
             learner.train(done[-1])
         distances = learner.distances(t)
         last = scenario.rounds.edge_rounds - 1
-        done.append(take_turn(world, t, last, ledger, policy, distances.believed))
+        done.append(take_turn(world, t, last, ledger, policy, distances.believed, rho))
         ledger = done[-1].after
         learner.train(done[-1])
         metrics = learner.mix(done[-1])
@@ -95,12 +104,13 @@ def take_turn(
     ledger: Ledger,
     policy: Policy,
     distance: FloatArray | None = None,
+    rho: float | None = None,
 ) -> EdgeRound:
     """Observe, plan, price and charge one edge round; with distances, the last of a global one."""
     who = world.taking_part(t, r)
     seen = world.observe(t, r, who)
     if distance is not None:
-        seen = replace(seen, backhaul=see_backhaul(world, t, distance))
+        seen = replace(seen, backhaul=see_backhaul(world, t, distance, rho))
     books = PartOfBooks(ledger, who)
     plan = policy.plan(seen, books)
     problems = plan_problems(plan, seen)
@@ -128,6 +138,7 @@ def _refuse_plan(turn: EdgeRound, policy: Policy) -> None:
         turn.plan,
         lambda c, i: f"{where}: energy allowance of edge {c}, device {i}",
         f"{where}: consensus limit",
+        f"{where}: contraction limit",
     ) or [
         f"{where}: device {n}: its budget is {books.budget_j[n]:.6g} J, but policy {policy.name}"
         f" has spent {books.spent_j[n]:.6g} J"
@@ -136,7 +147,28 @@ def _refuse_plan(turn: EdgeRound, policy: Policy) -> None:
     raise InfeasibleError(lines or f"{where}: policy {policy.name} calls its plan best-effort")
 
 
-def see_backhaul(world: World, t: int, distance: FloatArray) -> Backhaul:
+def contraction_limit(world: World) -> float:
+    """Rho of a world: as the scenario gives it, or the median zeta^psi of FedRT's own rounds.
+
+    FedRT's are planned without training, so rho depends on scenario and seed alone. Found once for
+    each world.
+    """
+    given = world.scenario.control.contraction_limit
+    if not isinstance(given, str):
+        return given
+    if world not in _FOUND:
+        control = replace(world.scenario.control, budgets="best-effort")
+        relaxed = replace(world.scenario, control=control)
+        plans = [
+            done.last.plan for done in run_rounds(World(relaxed, world.seed, world.fleet), FedRT())
+        ]
+        left = [contraction(mixing_of(plan, control.mixing)) ** plan.gossip_steps for plan in plans]
+        # A graph that averages exactly leaves nothing; rho has to stay above what rounding leaves.
+        _FOUND[world] = min(1.0, max(float(np.median(left)), LEAST_RHO))
+    return _FOUND[world]
+
+
+def see_backhaul(world: World, t: int, distance: FloatArray, rho: float | None = None) -> Backhaul:
     """The links of global round t with the limit that the scenario's kappa sets.
 
     Where all distances are zero nothing is known about the pairs and nothing may be pruned: every
@@ -146,7 +178,7 @@ def see_backhaul(world: World, t: int, distance: FloatArray) -> Backhaul:
     if not distance.any():
         distance, kappa = 1.0 - np.eye(len(distance)), 0.0
     limit = consensus_limit(world.base_graph, distance, kappa)
-    return Backhaul(world.backhaul_bps(t), distance, limit)
+    return Backhaul(world.backhaul_bps(t), distance, limit, rho)
 
 
 def _refuse_hopeless_budgets(world: World) -> None:

@@ -171,6 +171,8 @@ class _Job:
             if records:
                 trainer.restore(state)
                 note(f"going on after global round {len(records) - 1}")
+            parts = trainer.setup.parts
+            self.directory.save_partition(parts.class_counts(), parts.edge_of_device)
             return self._rounds(world, policy, trainer, records, progress)
 
     def _rounds(

@@ -283,6 +283,9 @@ class Control:
     budgets: str = setting(OneOf(("best-effort", "strict")), "best-effort")
     energy_horizon: str = setting(OneOf(("policy", "paper", "exact")), "policy")
     """How a budget is spread over the rest of a run; `policy` leaves it to each policy."""
+    contraction_limit: float | str = setting(word_or(("fedrt",), Real(above=0, most=1)), "fedrt")
+    """What all gossip steps of a round may leave of the servers' distance to their average, for
+    policies that choose steps and weights; `fedrt`: the median that FedRT leaves in this world."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,108 @@
+"""`fedrt bound`: how quick any plan could have been, and how far from it each policy is."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from fedrt.checks import shown
+from fedrt.cli.parser import (
+    Commands,
+    Parser,
+    add_command,
+    add_settings,
+    read_policies,
+    read_seeds,
+)
+from fedrt.errors import InputError
+
+
+def add(commands: Commands[Parser]) -> None:
+    """Put the command on the command line."""
+    text = "a time that no plan can undercut, and how far above it each policy is"
+    parser = add_command(commands, "bound", run, text)
+    parser.add_argument("scenario", nargs="?", help="a shipped scenario or a TOML file")
+    parser.add_argument(
+        "--run", dest="directory", metavar="DIR", help="a run's scenario, seed and distances"
+    )
+    parser.add_argument(
+        "--policies",
+        default="all",
+        metavar="A,B,...",
+        help="names or import paths, comma-separated; default: all",
+    )
+    parser.add_argument("--seeds", metavar="0,1,...", help="default: 0")
+    parser.add_argument(
+        "--rho",
+        default=None,
+        metavar="X",
+        help="the most that a round's mixing may leave of the distances, or none;"
+        " default: the scenario's, else the median of policy fedrt",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object and nothing else"
+    )
+    add_settings(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Bound every seed's world and run every policy in it; print a table or JSON."""
+    from rich.console import Console
+
+    from fedrt.report.bound import bound_table
+    from fedrt.report.progress import round_progress
+    from fedrt.runs.bound import REFERENCE, bound_data, compare_to_bound, scenario_limit
+    from fedrt.runs.directory import read_run
+    from fedrt.runs.loop import make_world
+    from fedrt.runs.recorded import recorded_distances, stand_in_distances
+    from fedrt.scenario import load_scenario
+
+    policies, rho = read_policies(args.policies), read_rho(args.rho)
+    given = [args.scenario, args.seeds, *args.settings]
+    if args.directory is not None:
+        if any(word is not None for word in given):
+            raise InputError(
+                f"--run {shown(args.directory)}: brings its own scenario and seed; leave out"
+                " SCENARIO, --seeds and --set"
+            )
+        saved = read_run(Path(args.directory))
+        scenario, seeds = saved.scenario, [saved.seed]
+    elif args.scenario is None:
+        raise InputError("fedrt bound: give a scenario or --run DIR; try fedrt bound --help")
+    else:
+        scenario = load_scenario(args.scenario, args.settings)
+        seeds = read_seeds(args.seeds or "0")
+    if rho == "":
+        rho = scenario_limit(scenario)
+    names = policies if REFERENCE in policies else [*policies, REFERENCE]
+    results = []
+    total = len(names) * len(seeds) * scenario.rounds.global_rounds
+    with round_progress(total, quiet=args.json) as progress:
+        for seed in seeds:
+            world = make_world(scenario, seed)
+            if args.directory is None:
+                distances = stand_in_distances(world)
+            else:
+                distances = recorded_distances(Path(args.directory), world)
+            step = progress("policies", seed) if progress is not None else None
+            results.append(compare_to_bound(world, distances, policies, rho, step))
+    if args.json:
+        print(json.dumps(bound_data(scenario.name, results), allow_nan=False))
+        return
+    Console().print(bound_table(scenario, results))
+
+
+def read_rho(text: str | None) -> float | str | None:
+    """A number from 0 to 1, None for `none`; empty where nothing was given."""
+    if text is None:
+        return ""
+    if text == "none":
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise InputError(f"--rho {shown(text)}: must be a number from 0 to 1, or none")
+    return value

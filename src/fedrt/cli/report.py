@@ -1,0 +1,41 @@
+"""`fedrt report`: one page that shows runs, comparisons, sweeps, fronts and sizings."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from fedrt.cli.parser import Commands, Parser, add_command
+
+
+def add(commands: Commands[Parser]) -> None:
+    """Put the command on the command line."""
+    text = "write one self-contained HTML page that shows runs"
+    parser = add_command(commands, "report", run, text)
+    parser.add_argument(
+        "runs",
+        nargs="+",
+        metavar="RUN",
+        help="run directories, or folders that compare, estimate, sweep, front or size saved",
+    )
+    parser.add_argument(
+        "--out", metavar="FILE", help="default: RUN/page.html, or page.html for several RUNs"
+    )
+    parser.add_argument("--open", action="store_true", help="show it in the browser")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Write the page and say where it is, and what could not be shown."""
+    from fedrt.report.page.write import write_page
+
+    paths = [Path(each) for each in args.runs]
+    out = Path(args.out) if args.out else (paths[0] if len(paths) == 1 else Path()) / "page.html"
+    data = write_page(paths, out)
+    for line in data["problems"]:
+        print(f"note: {line}", file=sys.stderr)
+    print(f"page in {out}")
+    if args.open:
+        import webbrowser
+
+        webbrowser.open(out.resolve().as_uri())

@@ -1,0 +1,308 @@
+"""The compiled search behind `priced`: devices, then a cluster's bandwidth, then its time.
+
+Kept apart because importing it loads numba. The mathematics is in `priced`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+MOST_STEPS = 200
+# How closely a frequency (relative), a cluster's bandwidth (relative) and a price are met.
+FREQUENCY = 1e-13
+BANDWIDTH = 1e-11
+PRICE = 1e-3
+# A time this close to the least one, relative, is the least one; searches start this far above it,
+# as the price of bandwidth has no finite value at it.
+LEAST = 1e-10
+START = 1e-6
+
+
+@njit(cache=True)
+def _root_hz(
+    value_j: float, p: float, q: float, w: float, tau: float, s: float, left: float, right: float
+) -> float:  # pragma: no cover - compiled
+    """The frequency in (left, right) at which a rising function is zero; Newton, kept in brackets.
+
+    With s > 0: tau - w/f - s / sqrt(p + q f^3), where the price of bandwidth meets that of energy.
+    With s = 0: p (tau - w/f) + (q w / 2) f^2 - value_j, where the energy reaches `value_j`.
+    """
+    f = 0.5 * (left + right)
+    for _ in range(MOST_STEPS):
+        if s > 0.0:
+            d = p + q * f * f * f
+            v = s / np.sqrt(d)
+            r = tau - w / f - v
+            rise = w / (f * f) + 1.5 * q * f * f * v / d
+        else:
+            r = p * (tau - w / f) + 0.5 * q * w * f * f - value_j
+            rise = p * w / (f * f) + q * w * f
+        if r > 0.0:
+            right = f
+        else:
+            left = f
+        step = r / rise
+        new = f - step
+        if abs(step) <= FREQUENCY * f:
+            return min(max(new, left), right)
+        if not (left < new < right):
+            new = 0.5 * (left + right)
+        f = new
+    return f
+
+
+@njit(cache=True)
+def _device(
+    lam: float,
+    p: float,
+    q: float,
+    w: float,
+    k: float,
+    f_min: float,
+    f_max: float,
+    cap_j: float,
+    tau: float,
+    nu: float,
+) -> tuple[float, float, float, float]:  # pragma: no cover - compiled
+    """Upload time, frequency, price of time, and d(upload time)/d(nu) of one device.
+
+    Minimises lam (p t + a f^2) + nu k / t with w/f + t <= tau and p t + a f^2 <= cap_j.
+    """
+    high, low = tau - w / f_max, tau - w / f_min
+    a, worth = 0.5 * q * w, nu * k
+    if worth >= lam * (p + q * f_max**3) * high * high:
+        t, f, slope = high, f_max, 0.0
+    elif low > 0.0 and worth <= lam * p * low * low:
+        t, f = np.sqrt(worth / (lam * p)), f_min
+        slope = t / (2.0 * nu)
+    elif low > 0.0 and worth <= lam * (p + q * f_min**3) * low * low:
+        t, f, slope = low, f_min, 0.0
+    else:
+        f = _root_hz(0.0, p, q, w, tau, np.sqrt(worth / lam), max(f_min, w / tau), f_max)
+        t = tau - w / f
+        slope = k / (2.0 * t * lam * (p + q * f**3) + 3.0 * t * t * lam * q * f**4 / w)
+    if p * t + a * f * f <= cap_j:
+        return t, f, max(worth / (t * t) - lam * p, 0.0), slope
+    if low > 0.0 and p * low + a * f_min * f_min >= cap_j:
+        t = low if p == 0.0 else (cap_j - a * f_min * f_min) / p
+        return t, f_min, 0.0, 0.0
+    f = _root_hz(cap_j, p, q, w, tau, 0.0, max(f_min, w / tau), f)
+    t = tau - w / f
+    cube = q * f**3
+    return t, f, worth / (t * t) * cube / (p + cube), 0.0
+
+
+@njit(cache=True)
+def _cluster(
+    tau: float,
+    nu: float,
+    b: float,
+    part: tuple[int, int],
+    lam: FloatArray,
+    p: FloatArray,
+    q: FloatArray,
+    w: FloatArray,
+    k: FloatArray,
+    f_min: FloatArray,
+    f_max: FloatArray,
+    cap_j: FloatArray,
+    bandwidth_hz: FloatArray,
+    cpu_hz: FloatArray,
+) -> tuple[float, float]:  # pragma: no cover - compiled
+    """Fill one cluster's allocation for the time tau; its price of time and of bandwidth."""
+    low, high = -np.inf, np.inf
+    u, price, need = np.log(nu), 0.0, b
+    for _ in range(MOST_STEPS):
+        nu = np.exp(u)
+        need, fall, price = 0.0, 0.0, 0.0
+        for n in range(part[0], part[1]):
+            t, f, mu, slope = _device(
+                lam[n], p[n], q[n], w[n], k[n], f_min[n], f_max[n], cap_j[n], tau, nu
+            )
+            cpu_hz[n], bandwidth_hz[n] = f, k[n] / t
+            need += k[n] / t
+            fall += k[n] / (t * t) * slope
+            price += mu
+        gap = np.log(need / b)
+        if abs(gap) <= BANDWIDTH or not -690.0 < u < 690.0:
+            break
+        if gap > 0.0:
+            low = u
+        else:
+            high = u
+        # Newton on log(need) over log(nu), whose slope lies between -1/2 and 0.
+        power = nu * fall / need
+        step = min(max(gap / power, -4.0), 4.0) if power > 1e-9 else (4.0 if gap > 0.0 else -4.0)
+        if not low < u + step < high:
+            step = 0.5 * (low + high) - u
+        if abs(step) <= 1e-15 * max(1.0, abs(u)):
+            break
+        u += step
+    for n in range(part[0], part[1]):
+        bandwidth_hz[n] *= b / need
+    return price, nu
+
+
+@njit(cache=True)
+def allocate_in_time(
+    tau: FloatArray,
+    least_s: FloatArray,
+    nu: FloatArray,
+    first: NDArray[np.int64],
+    b: FloatArray,
+    lam: FloatArray,
+    p: FloatArray,
+    q: FloatArray,
+    w: FloatArray,
+    k: FloatArray,
+    f_min: FloatArray,
+    f_max: FloatArray,
+    cap_j: FloatArray,
+    bandwidth_hz: FloatArray,
+    cpu_hz: FloatArray,
+    price: FloatArray,
+) -> None:  # pragma: no cover - compiled
+    """Every cluster at its time `tau`; inf is the price where tau is not above the least time.
+
+    There the allocation is left as it is. `nu` is where each cluster's search starts and ended.
+    """
+    for c in range(len(b)):
+        price[c] = 0.0
+        if first[c] == first[c + 1]:
+            continue
+        if tau[c] <= least_s[c] * (1.0 + LEAST):
+            price[c] = np.inf
+            continue
+        part = (first[c], first[c + 1])
+        price[c], nu[c] = _cluster(
+            tau[c], nu[c], b[c], part, lam, p, q, w, k, f_min, f_max, cap_j, bandwidth_hz, cpu_hz
+        )
+
+
+@njit(cache=True)
+def _next_time(
+    tau: float, y: float, before: tuple[float, float], left: float, right: float
+) -> float:  # pragma: no cover - compiled
+    """Where to look for a zero of a falling function: the secant if it stays inside, else halve."""
+    if before[0] > 0.0 and before[1] != y and y < np.inf and before[1] < np.inf:
+        new = tau - y * (tau - before[0]) / (y - before[1])
+        if left < new < right:
+            return new
+    if right < np.inf:
+        return 0.5 * (left + right)
+    return tau + 2.0 * max(tau - left, 0.02 * tau)
+
+
+@njit(cache=True)
+def allocate_at_price(
+    target: FloatArray,
+    tau: FloatArray,
+    least_s: FloatArray,
+    nu: FloatArray,
+    first: NDArray[np.int64],
+    b: FloatArray,
+    lam: FloatArray,
+    p: FloatArray,
+    q: FloatArray,
+    w: FloatArray,
+    k: FloatArray,
+    f_min: FloatArray,
+    f_max: FloatArray,
+    cap_j: FloatArray,
+    bandwidth_hz: FloatArray,
+    cpu_hz: FloatArray,
+) -> None:  # pragma: no cover - compiled
+    """Every cluster at the time where its price of time is `target`; `tau` starts and ends it."""
+    for c in range(len(b)):
+        if first[c] == first[c + 1]:
+            tau[c] = 0.0
+            continue
+        part = (first[c], first[c + 1])
+        floor = least_s[c] * (1.0 + START)
+        left, right, here = floor, np.inf, max(tau[c], floor)
+        before = (0.0, 0.0)
+        for turn in range(MOST_STEPS):
+            price, nu[c] = _cluster(
+                here, nu[c], b[c], part, lam, p, q, w, k, f_min, f_max, cap_j, bandwidth_hz, cpu_hz
+            )
+            y = np.log(max(price, 1e-300) / target[c])
+            if abs(y) <= PRICE:
+                break
+            if y > 0.0:
+                left = here
+            elif here == floor:
+                break  # even the least time is worth no more
+            else:
+                right = here
+            new = _next_time(here, y, before, left, right)
+            if turn == 1 and y < 0.0 and left == floor:
+                new = floor
+            if abs(new - here) <= 1e-9 * here:
+                break
+            before, here = (here, y), new
+        tau[c] = here
+
+
+@njit(cache=True)
+def allocate_by_deadline(
+    offset_s: FloatArray,
+    least_s: FloatArray,
+    nu: FloatArray,
+    first: NDArray[np.int64],
+    b: FloatArray,
+    lam: FloatArray,
+    p: FloatArray,
+    q: FloatArray,
+    w: FloatArray,
+    k: FloatArray,
+    f_min: FloatArray,
+    f_max: FloatArray,
+    cap_j: FloatArray,
+    bandwidth_hz: FloatArray,
+    cpu_hz: FloatArray,
+) -> float:  # pragma: no cover - compiled
+    """All clusters for one deadline, the one at which their prices of time add up to 1."""
+    price, tau = np.zeros(len(b)), np.zeros(len(b))
+    left, right = 0.0, np.inf
+    for c in range(len(b)):
+        left = max(left, offset_s[c] + least_s[c])
+    span = left - offset_s.min()
+    left += START * span
+    floor, here, before = left, left, (0.0, 0.0)
+    for _ in range(MOST_STEPS):
+        for c in range(len(b)):
+            tau[c] = here - offset_s[c]
+        allocate_in_time(
+            tau,
+            least_s,
+            nu,
+            first,
+            b,
+            lam,
+            p,
+            q,
+            w,
+            k,
+            f_min,
+            f_max,
+            cap_j,
+            bandwidth_hz,
+            cpu_hz,
+            price,
+        )
+        y = np.log(max(price.sum(), 1e-300))
+        if abs(y) <= PRICE or (y < 0.0 and here == floor):
+            break
+        if y > 0.0:
+            left = here
+        else:
+            right = here
+        new = _next_time(here, y, before, left, right)
+        if abs(new - here) <= 1e-9 * here:
+            break
+        before, here = (here, y), new
+    return here

@@ -1,0 +1,75 @@
+"""The table of `fedrt bound`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.markup import escape
+from rich.table import Table
+
+from fedrt.runs.bound import BoundResult, beyond_limits
+from fedrt.runs.estimate import over_seeds
+from fedrt.scenario import Scenario
+from fedrt.units import readable_time
+
+WORDS = {
+    "devices_over_limit": "{} dev over energy limit",
+    "rounds_over_rho": "{} rounds over rho",
+    "rounds_over_consensus_limit": "{} rounds over consensus limit",
+    "own_local_steps": "other local steps",
+}
+
+
+def bound_table(scenario: Scenario, results: Sequence[BoundResult]) -> Table:
+    """The bound, and each policy's time and distance to it; means over seeds."""
+    seeds = len(results)
+    table = Table(
+        title=f"{scenario.name}: hindsight bound, {seeds} seed{'s' if seeds > 1 else ''}",
+        caption=limits_sentence(results),
+    )
+    table.add_column("", no_wrap=True)
+    for name in ("time", "above bound"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("outside the bound's limits")
+    time = over_seeds([each.bound.time_s for each in results])
+    table.add_row("bound", readable_time(time["mean"]), "", "", style="bold")
+    for i, run in enumerate(results[0].runs):
+        time = over_seeds([each.runs[i].time_s for each in results])
+        above = over_seeds([each.above(each.runs[i]) for each in results])
+        table.add_row(
+            escape(run.policy),
+            readable_time(time["mean"]),
+            f"{above['mean']:+.2%}",
+            breaches(results, i),
+        )
+    return table
+
+
+def breaches(results: Sequence[BoundResult], i: int) -> str:
+    """What a policy does that the bound's plans may not, means over seeds; - for nothing."""
+    found = [beyond_limits(each.bound, each.runs[i]) for each in results]
+    means = {name: over_seeds([each[name] for each in found])["mean"] for name in WORDS}
+    said = [WORDS[name].format(f"{mean:.3g}") for name, mean in means.items() if mean]
+    return ", ".join(said) or "-"
+
+
+def limits_sentence(results: Sequence[BoundResult]) -> str:
+    """Over which plans the bound is, in words."""
+    limits = [each.bound for each in results]
+    if limits[0].rho is None:
+        rho = "no contraction limit"
+    else:
+        rho = "rho " + ", ".join(f"{each.rho:.4g}" for each in limits)
+        if any(each.rho != each.rho_asked for each in limits):
+            asked = ", ".join(f"{each.rho_asked:.4g}" for each in limits)
+            rho += f" (asked: {asked}; the base graph reaches no less)"
+    energy = "no device over its budget"
+    if any(each.raised_devices for each in limits):
+        devices = over_seeds([each.raised_devices for each in limits])["mean"]
+        energy = (
+            "no device over max(budget, what fedrt spends on it); that is over the budget on"
+            f" {devices:.3g} devices"
+        )
+    open_rounds = sum(each.open_rounds for each in limits)
+    tail = f"; in {open_rounds} rounds the links behind it are not proven allowed"
+    return f"no plan within the limits is quicker: {energy}; {rho}" + (tail if open_rounds else "")

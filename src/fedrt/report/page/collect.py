@@ -1,0 +1,209 @@
+"""Everything the page shows, as plain data: lines, details, studies, and what could not be read."""
+
+from __future__ import annotations
+
+import shlex
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fedrt import __version__
+from fedrt.errors import InputError
+from fedrt.report.page.curves import Line, baselines, line_data, make_lines
+from fedrt.report.page.detail import detail_data, share
+from fedrt.report.page.saved import PageRun, read_saved
+from fedrt.report.page.sources import Found, find
+from fedrt.report.page.studies import read_study
+
+MOST_LINES = 60
+MOST_DIFFERENCES = 40
+RECENT = 10
+
+
+def collect(paths: Sequence[Path]) -> dict[str, Any]:
+    """The page's data for the folders given; an InputError if there is nothing at all to show."""
+    found = find(paths)
+    runs = _read(found.runs, found.problems)
+    studies = []
+    for kind, folder in found.studies:
+        try:
+            studies.append(read_study(kind, folder))
+        except InputError as error:
+            found.problems += error.lines
+    if not runs and not studies and (found.empty or found.problems):
+        raise InputError(found.problems)
+    lines = make_lines(runs)
+    notes = []
+    if len(lines) > MOST_LINES:
+        notes.append(f"the first {MOST_LINES} of {len(lines)} lines are shown")
+        lines = lines[:MOST_LINES]
+    details = _details(lines, found.problems, notes)
+    return {
+        "version": __version__,
+        "title": _title(paths, lines, studies),
+        "subtitle": _subtitle(lines),
+        "problems": found.problems,
+        "notes": notes,
+        "progress": _progress(found, runs),
+        "baselines": baselines(lines) if lines else [],
+        "lines": [line_data(line, lines) for line in lines],
+        "runs": details,
+        "studies": studies,
+        "configs": _configs(lines),
+        "differences": _differences(lines),
+        "figures": [str(path) for path in found.figures],
+    }
+
+
+def _read(paths: Sequence[Path], problems: list[str]) -> list[PageRun]:
+    runs = []
+    for path in dict.fromkeys(paths):
+        try:
+            runs.append(read_saved(path))
+        except InputError as error:
+            here = str(path)
+            problems += [line if here in line else f"{here}: {line}" for line in error.lines]
+    return runs
+
+
+def _title(paths: Sequence[Path], lines: Sequence[Line], studies: Sequence[Any]) -> str:
+    names = [line.runs[0].said.scenario.name for line in lines]
+    names += [study["scenario"] for study in studies]
+    return ", ".join(dict.fromkeys(names)) or ", ".join(path.name for path in paths)
+
+
+def _subtitle(lines: Sequence[Line]) -> str:
+    """The size of what ran, where all lines have it in common."""
+    sizes = {
+        (s.fleet.num_devices, s.fleet.num_edges, s.rounds.global_rounds)
+        for line in lines
+        for s in [line.runs[0].said.scenario]
+    }
+    if len(sizes) != 1:
+        return ""
+    devices, edges, rounds = sizes.pop()
+    learning = lines[0].runs[0].said.scenario.learning
+    what = f"{learning.model} on {learning.dataset}"
+    if not any(line.runs[0].trained for line in lines):
+        what = "without training"
+    return f"{devices} devices on {edges} edge servers, {rounds} global rounds, {what}"
+
+
+def _details(lines: Sequence[Line], problems: list[str], notes: list[str]) -> list[dict[str, Any]]:
+    """Every run, with details of as many as fit."""
+    detailed = _detailed(lines, problems, notes)
+    return [
+        {
+            "line": i,
+            "seed": run.said.seed,
+            "folder": str(run.path),
+            "done": run.done,
+            "rounds": run.planned,
+            "ended": run.said.summary is not None,
+            "detail": detailed.get(run.path),
+        }
+        for i, line in enumerate(lines)
+        for run in line.runs
+    ]
+
+
+def _detailed(lines: Sequence[Line], problems: list[str], notes: list[str]) -> dict[Path, Any]:
+    """The details of runs by their folders: first each line's first seed, then the others."""
+    places = [(k, i) for i, line in enumerate(lines) for k in range(len(line.runs))]
+    begun = [lines[i].runs[k] for k, i in sorted(places) if lines[i].runs[k].done]
+    if not begun:
+        return {}
+    most = share(max(begun, key=lambda run: run.said.scenario.fleet.num_devices), len(begun))
+    if most.runs < len(begun):
+        notes.append(f"{most.runs} of {len(begun)} runs are shown in detail")
+    return {run.path: detail_data(run, most, problems) for run in begun[: most.runs]}
+
+
+def _progress(found: Found, runs: Sequence[PageRun]) -> dict[str, Any]:
+    """Global rounds done and planned over all runs, and the seconds left by their recent pace."""
+    unborn = max(0, found.planned - len(runs))
+    each = max((run.planned for run in runs), default=0)
+    paces = [_pace(run) for run in runs]
+    known = [pace for pace in paces if pace is not None]
+    usual = sum(known) / len(known) if known else None
+    left_s = None
+    if usual is not None:
+        left_s = unborn * each * usual
+        for run, pace in zip(runs, paces, strict=True):
+            left_s += (run.planned - run.done) * (usual if pace is None else pace)
+    return {
+        "done": sum(run.done for run in runs),
+        "total": sum(run.planned for run in runs) + unborn * each,
+        "ended": sum(run.said.summary is not None for run in runs),
+        "runs": max(found.planned, len(runs)),
+        "left_s": left_s,
+        "round_s": usual,
+    }
+
+
+def _pace(run: PageRun) -> float | None:
+    """Real seconds of a recent round, for runs that train."""
+    if "wall_s" not in run.rounds or not run.done:
+        return None
+    return float(run.rounds["wall_s"][-RECENT:].mean())
+
+
+def _configs(lines: Sequence[Line]) -> list[dict[str, Any]]:
+    """Every config with what ran on it, and the commands that repeat it."""
+    groups: dict[str, list[Line]] = {}
+    for line in lines:
+        groups.setdefault(line.runs[0].config, []).append(line)
+    return [
+        {
+            "labels": [line.label for line in members],
+            "text": text,
+            "typed": list(
+                dict.fromkeys(run.command for line in members for run in line.runs if run.command)
+            ),
+            "again": _again(members),
+            "environment": members[0].runs[0].environment,
+        }
+        for text, members in groups.items()
+    ]
+
+
+def _again(lines: Sequence[Line]) -> str:
+    """A command that repeats these runs from the saved config, into a new folder."""
+    runs = [run for line in lines for run in line.runs]
+    config = str(runs[0].path / "config.toml")
+    policies = list(dict.fromkeys(run.said.policy for run in runs))
+    seeds = sorted({run.said.seed for run in runs})
+    if runs[0].said.options is not None and len(runs) == 1:
+        words = ["run", config, "--policy", policies[0], "--seed", str(seeds[0])]
+    else:
+        verb = "compare" if runs[0].said.options is not None else "estimate"
+        words = [verb, config, "--policies", ",".join(policies)]
+        words += ["--seeds", ",".join(map(str, seeds))]
+    return shlex.join(["fedrt", *words])
+
+
+def _differences(lines: Sequence[Line]) -> dict[str, Any] | None:
+    """The settings in which the configs differ; None for a single config."""
+    texts = list(dict.fromkeys(line.runs[0].config for line in lines))
+    if len(texts) < 2:
+        return None
+    flat = [_flat(tomllib.loads(text)) for text in texts]
+    keys = dict.fromkeys(key for table in flat for key in table)
+    differ = [key for key in keys if len({table.get(key, "") for table in flat}) > 1]
+    labels = [
+        ", ".join(line.label for line in lines if line.runs[0].config == text) for text in texts
+    ]
+    rows = [[key, *(table.get(key, "") for table in flat)] for key in differ[:MOST_DIFFERENCES]]
+    return {"labels": labels, "rows": rows, "more": max(0, len(differ) - MOST_DIFFERENCES)}
+
+
+def _flat(table: Mapping[str, Any], before: str = "") -> dict[str, str]:
+    """A nested table as `section.key` and the value's text."""
+    flat: dict[str, str] = {}
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{before}{key}.")
+        else:
+            flat[before + key] = str(value)[:200]
+    return flat

@@ -1,0 +1,204 @@
+"""The curves of runs: seeds of one policy on one config as a line with a band."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fedrt.policies import POLICIES
+from fedrt.report.page.encode import number, packed
+from fedrt.report.page.saved import PageRun
+from fedrt.report.page.thin import extremes
+from fedrt.report.tables import BASELINES
+from fedrt.runs.account import PARTS
+from fedrt.runs.estimate import over_seeds, savings
+
+MOST_POINTS = 500
+QUANTITIES = (
+    *("accuracy", "loss", "edge_accuracy_min", "edge_accuracy_max", "consensus", "distance_error"),
+    *("energy_j_mean", "energy_j_max", "ends_at_s", "time_s", "links_kept", "gossip_steps", "zeta"),
+    *("over_budget_devices", "over_budget_j"),
+)
+
+
+@dataclass(frozen=True)
+class Line:
+    """What is drawn as one line: a policy on one config, its seeds together."""
+
+    label: str
+    style: int
+    runs: tuple[PageRun, ...]
+
+    @property
+    def policy(self) -> str:
+        return self.runs[0].said.policy
+
+
+def make_lines(runs: Sequence[PageRun]) -> list[Line]:
+    """Runs in groups by config and policy; a run that is there twice gets a line of its own."""
+    groups: dict[tuple[str, str, int], list[PageRun]] = {}
+    for run in runs:
+        copy = 0
+        while any(
+            other.said.seed == run.said.seed
+            for other in groups.get((run.config, run.said.policy, copy), [])
+        ):
+            copy += 1
+        groups.setdefault((run.config, run.said.policy, copy), []).append(run)
+    labels = _labels(list(groups.values()))
+    styles: list[int] = []
+    for members in groups.values():
+        styles.append(_style(members[0].said.policy, styles))
+    return [
+        Line(label, style, tuple(members))
+        for label, style, members in zip(labels, styles, groups.values(), strict=True)
+    ]
+
+
+def _labels(groups: Sequence[Sequence[PageRun]]) -> list[str]:
+    """The policy; with the scenario, or else the folder, where that alone does not tell."""
+    choices = (
+        [group[0].said.policy for group in groups],
+        [f"{group[0].said.policy} · {group[0].said.scenario.name}" for group in groups],
+        [f"{group[0].said.policy} · {_folder(group[0])}" for group in groups],
+        [f"{group[0].said.policy} · {group[0].path}" for group in groups],
+    )
+    return next((names for names in choices if len(set(names)) == len(names)), choices[-1])
+
+
+def _folder(run: PageRun) -> str:
+    """The comparison's folder, or the run's own where it stands alone."""
+    alone = not (run.path.parent / "config.toml").is_file()
+    return run.path.name if alone else run.path.resolve().parent.name
+
+
+def _style(policy: str, taken: Sequence[int]) -> int:
+    """The same number for a policy on every page, unless another line has it."""
+    names = list(POLICIES)
+    first = names.index(policy) if policy in names else len(names)
+    return next(i for i in range(first, first + len(taken) + 1) if i not in taken)
+
+
+def line_data(line: Line, lines: Sequence[Line]) -> dict[str, Any]:
+    """A line for the page: its curves and its row of the summary."""
+    # Seeds that lag behind join the mean when they have caught up, so that it is over the same
+    # seeds from end to end.
+    most = max(run.done for run in line.runs)
+    level = [run for run in line.runs if run.done == most] if most else []
+    return {
+        "label": line.label,
+        "policy": line.policy,
+        "style": line.style,
+        "scenario": line.runs[0].said.scenario.name,
+        "seeds": [run.said.seed for run in line.runs],
+        "drawn": [run.said.seed for run in level],
+        "trained": any(run.trained for run in line.runs),
+        "done": most,
+        "rounds": line.runs[0].planned,
+        "budget_j": budget_range(line.runs[0]),
+        "curves": {name: curve for name in QUANTITIES if (curve := _curve(level, name))},
+        "parts": _mean_parts(line),
+        "row": summary_row(line, lines),
+    }
+
+
+def _curve(runs: Sequence[PageRun], name: str) -> dict[str, Any] | None:
+    """Mean, least and greatest over seeds where there are values, with round and simulated time."""
+    if not runs or any(name not in run.rounds for run in runs):
+        return None
+    values = np.stack([np.asarray(run.rounds[name], dtype=np.float64) for run in runs])
+    there = np.flatnonzero(np.isfinite(values).all(0))
+    if not len(there):
+        return None
+    values = values[:, there]
+    kept = extremes(values.mean(0), MOST_POINTS)
+    time_s = np.stack([run.rounds["ends_at_s"] for run in runs])[:, there].mean(0)
+    curve: dict[str, Any] = {
+        "round": packed(there[kept], "i4"),
+        "time_s": packed(time_s[kept], "f8"),
+        "mean": packed(values.mean(0)[kept], "f8"),
+    }
+    if len(runs) > 1:
+        curve["low"] = packed(values.min(0)[kept], "f8")
+        curve["high"] = packed(values.max(0)[kept], "f8")
+    if len(kept) < len(there):
+        curve["of"] = len(there)
+    return curve
+
+
+def budget_range(run: PageRun) -> list[float] | None:
+    """The least, mean and greatest whole budget of a device in J; None without limits."""
+    fleet, rounds = run.said.scenario.fleet, run.said.scenario.rounds
+    given, times = fleet.energy_budget_j, 1
+    if given is None:
+        given, times = fleet.energy_j_per_edge_round, rounds.global_rounds * rounds.edge_rounds
+    if given is None:
+        return None
+    if given.values is not None:
+        low, mean, high = min(given.values), float(np.mean(given.values)), max(given.values)
+    else:
+        low, mean, high = given.low, (given.low + given.high) / 2, given.high
+    return [low * times, mean * times, high * times]
+
+
+def _mean_parts(line: Line) -> list[float] | None:
+    """Seconds of compute, upload, backhaul and waiting in ended runs, mean over seeds and edges."""
+    ended = [run.said.summary for run in line.runs if run.said.summary is not None]
+    parts = [s["time_parts"] for s in ended if isinstance(s.get("time_parts"), dict)]
+    sums = [[number(each.get(name)) for name in PARTS] for each in parts]
+    whole = [[value for value in row if value is not None] for row in sums]
+    whole = [row for row in whole if len(row) == len(PARTS)]
+    return np.mean(whole, axis=0).tolist() if whole else None
+
+
+def summary_row(line: Line, lines: Sequence[Line]) -> dict[str, Any]:
+    """The line's numbers at the end, and its time against the baselines, paired by seed."""
+    ended = {run.said.seed: run.said.summary for run in line.runs if run.said.summary is not None}
+    keys = ("total_time_s", "energy_j_mean", "energy_j_max", "over_budget_devices", "over_budget_j")
+    row: dict[str, Any] = {"ended": len(ended), "of": len(line.runs)}
+    for key in (*keys, "best_accuracy", "final_accuracy", "wall_s"):
+        values = [number(summary.get(key)) for summary in ended.values()]
+        known = [value for value in values if value is not None]
+        if known and len(known) == len(values):
+            spread = over_seeds(known)
+            row[key] = {"mean": spread["mean"], "std": spread["std"], "n": len(known)}
+    row["against"] = {
+        name: saved
+        for name in baselines(lines)
+        if (saved := _saving(ended, _twin(line, name, lines))) is not None
+    }
+    return row
+
+
+def baselines(lines: Sequence[Line]) -> list[str]:
+    """The policies that times are held against: the usual baselines, else the first line's."""
+    there = {line.policy for line in lines}
+    usual = [name for name in BASELINES if name in there]
+    return usual or ([lines[0].policy] if len(there) > 1 else [])
+
+
+def _twin(line: Line, policy: str, lines: Sequence[Line]) -> Line | None:
+    """The baseline's line on the same config."""
+    config = line.runs[0].config
+    same = [each for each in lines if each.policy == policy and each.runs[0].config == config]
+    return same[0] if same and same[0] is not line else None
+
+
+def _saving(ended: dict[int, dict[str, Any]], baseline: Line | None) -> float | None:
+    """The part of the baseline's time that is saved, mean over seeds both have ended."""
+    if baseline is None:
+        return None
+    theirs = {run.said.seed: run.said.summary for run in baseline.runs}
+    pairs = [
+        (mine, other)
+        for seed, mine in ended.items()
+        if (other := theirs.get(seed)) is not None
+        and number(mine.get("total_time_s")) is not None
+        and number(other.get("total_time_s"))
+    ]
+    if not pairs:
+        return None
+    return float(savings([a for a, _ in pairs], [b for _, b in pairs])["mean"])

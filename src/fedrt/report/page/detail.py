@@ -1,0 +1,195 @@
+"""One run in detail: rounds by cluster and link, devices over rounds, in a share of the bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrt.errors import InputError
+from fedrt.ledger import overspend_j
+from fedrt.report.page.encode import packed
+from fedrt.report.page.saved import (
+    DEVICES,
+    EDGES,
+    LINKS,
+    Columns,
+    PageRun,
+    read_columns,
+    whole_numbers,
+)
+from fedrt.report.page.thin import bins, carried_on, mean_by, some_rounds
+from fedrt.runs.account import PARTS
+
+MOST_BINS = 80
+"""Columns of a heat map; more cannot be told apart."""
+MOST_STACKED = 300
+BYTES_FOR_ROUNDS = 2_800_000
+BYTES_FOR_DEVICES = 2_000_000
+"""Of all detailed runs together, before base64 makes them a third more."""
+LEAST_ROUNDS, LEAST_BINS = 40, 20
+MOST_HELD = 200_000
+"""Classes times devices up to which a partition goes into the page."""
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Share:
+    """How much of each run goes into the page."""
+
+    runs: int
+    rounds: int
+    bins: int
+
+
+def share(run: PageRun, runs: int) -> Share:
+    """How many runs like this one are shown in detail, and with how many rounds and bins.
+
+    All of them, unless too little would be left for each.
+    """
+    fleet = run.said.scenario.fleet
+    per_round = 16 * fleet.num_edges + 9 * _links_per_round(run)
+    per_bin = 12 * fleet.num_devices
+    shown = int(
+        min(
+            runs,
+            BYTES_FOR_ROUNDS / (per_round * min(run.planned, LEAST_ROUNDS)),
+            BYTES_FOR_DEVICES / (per_bin * min(run.planned, LEAST_BINS)),
+        )
+    )
+    shown = max(1, shown)
+    return Share(
+        runs=shown,
+        rounds=max(2, int(BYTES_FOR_ROUNDS / (shown * per_round))),
+        bins=max(2, min(MOST_BINS, int(BYTES_FOR_DEVICES / (shown * per_bin)))),
+    )
+
+
+def _links_per_round(run: PageRun) -> float:
+    """Rows of the links' table for each round; the most there can be if it does not read."""
+    try:
+        rows = run.table("links", ("global_round",))
+    except InputError:
+        edges = run.said.scenario.fleet.num_edges
+        return edges * (edges - 1) / 2
+    return len(rows["global_round"]) / run.done if rows else 0.0
+
+
+def detail_data(run: PageRun, most: Share, problems: list[str]) -> dict[str, Any]:
+    """What the page shows of a single run; a table that does not read adds a problem."""
+    kept = some_rounds(run.done, most.rounds)
+    data: dict[str, Any] = {
+        "rounds": packed(kept, "i4"),
+        "round_time_s": packed(run.rounds["time_s"][kept], "f8"),
+        "ends_at_s": packed(run.rounds["ends_at_s"][kept], "f8"),
+        "edges": run.said.scenario.fleet.num_edges,
+    }
+    for name, columns, make in (
+        ("clusters", EDGES, _clusters),
+        ("links", LINKS, _links),
+        ("devices", DEVICES, _devices),
+    ):
+        table = "edges" if name == "clusters" else name
+        try:
+            rows = run.table(table, columns)
+            if rows is not None:
+                data[name] = make(run, rows, kept, most)
+        except InputError as error:
+            problems += error.lines
+    try:
+        data["partition"] = partition(run)
+    except InputError as error:
+        problems += error.lines
+    return data
+
+
+def _clusters(run: PageRun, rows: Columns, kept: NDArray[np.int64], most: Share) -> dict[str, Any]:
+    """Seconds of every cluster's parts: per kept round, in all, and of the last one to finish."""
+    edges, done = run.said.scenario.fleet.num_edges, run.done
+    edge = whole_numbers(rows, "edge", edges, run.path / "edges.parquet")
+    place = rows["global_round"].astype(np.int64) * edges + edge
+    parts = np.stack(
+        [np.bincount(place, rows[name], minlength=done * edges) for name in PARTS], axis=-1
+    ).reshape(done, edges, len(PARTS))
+    # The cluster that all others wait for; its parts add up to the round's time.
+    last = parts[:, :, PARTS.index("waiting_s")].argmin(1)
+    bin_of_round, first, final = bins(done, MOST_STACKED)
+    stacked = [
+        mean_by(bin_of_round, parts[np.arange(done), last, i], len(first))
+        for i in range(len(PARTS))
+    ]
+    return {
+        "parts": packed(parts[kept]),
+        "whole": packed(parts.sum(0), "f8"),
+        "last": packed(np.bincount(last, minlength=edges), "i4"),
+        "bins": {"first": packed(first, "i4"), "last": packed(final, "i4")},
+        "stacked": packed(np.stack(stacked, axis=-1)),
+    }
+
+
+def _links(run: PageRun, rows: Columns, kept: NDArray[np.int64], most: Share) -> dict[str, Any]:
+    """Speed, distance and fate of every link in the kept rounds."""
+    path, edges = run.path / "links.parquet", run.said.scenario.fleet.num_edges
+    count, odd = divmod(len(rows["edge"]), run.done)
+    shape = (run.done, count)
+    if odd or not (rows["global_round"].reshape(shape) == np.arange(run.done)[:, None]).all():
+        raise InputError(f"{path}: must have the same links in every round")
+    ends = [whole_numbers(rows, name, edges, path).reshape(shape)[0] for name in ("edge", "edge2")]
+    return {
+        "edge": packed(ends[0], "i4"),
+        "edge2": packed(ends[1], "i4"),
+        "bps": packed(rows["bps"].reshape(shape)[kept]),
+        "distance": packed(rows["distance"].reshape(shape)[kept]),
+        "kept": packed(rows["kept"].reshape(shape)[kept], "u1"),
+    }
+
+
+def _devices(run: PageRun, rows: Columns, kept: NDArray[np.int64], most: Share) -> dict[str, Any]:
+    """Means over bins of rounds, energy left after each bin, and the books at the end."""
+    path, count = run.path / "devices.parquet", run.said.scenario.fleet.num_devices
+    device = whole_numbers(rows, "device", count, path)
+    bin_of_round, first, last = bins(run.done, most.bins)
+    place = bin_of_round[rows["global_round"].astype(np.int64)] * count + device
+    shape = (len(first), count)
+    edge = np.zeros(count, dtype=np.int64)
+    edge[device] = whole_numbers(rows, "edge", run.said.scenario.fleet.num_edges, path)
+    left = np.full(shape, np.nan)
+    spent_j, left_j = np.zeros(count), np.full(count, np.inf)
+    # Rows come in the order of time: of several for one place, the last one stays.
+    left.ravel()[place] = rows["left_j"]
+    spent_j[device], left_j[device] = rows["spent_j"], rows["left_j"]
+    budget_j = spent_j + left_j
+    means = {
+        name: mean_by(place, rows[name], len(first) * count) for name in ("bandwidth_hz", "cpu_hz")
+    }
+    return {
+        "edge": packed(edge, "i4"),
+        "bins": {"first": packed(first, "i4"), "last": packed(last, "i4")},
+        **{name: packed(values) for name, values in means.items()},
+        "left_j": packed(carried_on(left)),
+        "spent_j": packed(spent_j, "f8"),
+        "budget_j": packed(budget_j, "f8"),
+        "over": packed(overspend_j(spent_j, budget_j) > 0, "u1"),
+    }
+
+
+def partition(run: PageRun) -> dict[str, Any] | None:
+    """Samples of every class on every device, where the run has recorded them."""
+    path = run.path / "partition.parquet"
+    if not path.is_file():
+        return None
+    rows = read_columns(path, ("device", "edge", "label", "samples"))
+    devices = run.said.scenario.fleet.num_devices
+    device = whole_numbers(rows, "device", devices, path)
+    label = whole_numbers(rows, "label", 100_000, path)
+    classes = int(label.max(initial=0)) + 1
+    if classes * devices > MOST_HELD:
+        return None
+    counts = np.zeros((classes, devices), dtype=np.int64)
+    counts[label, device] = rows["samples"]
+    edge = np.zeros(devices, dtype=np.int64)
+    edge[device] = whole_numbers(rows, "edge", run.said.scenario.fleet.num_edges, path)
+    return {"classes": classes, "edge": packed(edge, "i4"), "samples": packed(counts, "i4")}

@@ -1,0 +1,193 @@
+// Curves of all lines on the same axes: accuracy, loss, energy and the rest against time or rounds.
+
+const QUANTITIES = {
+  accuracy: { say: (v) => sayPercent(v), unit: "%", scale: 100, from: "data" },
+  loss: { say: (v) => sayNumber(v), unit: "", from: "data" },
+  energy_j_mean: { say: sayJoules, unit: "J", budget: true },
+  energy_j_max: { name: "energy of the device that spent most", say: sayJoules, unit: "J" },
+  ends_at_s: { name: "simulated time", say: sayTime, unit: "time" },
+  time_s: { name: "time of a round", say: sayTime, unit: "time" },
+  over_budget_devices: { name: "devices over budget", say: sayNumber, unit: "" },
+  over_budget_j: { name: "energy beyond budgets", say: sayJoules, unit: "J" },
+  links_kept: { name: "backhaul links kept", say: sayNumber, unit: "" },
+  gossip_steps: { name: "gossip steps", say: sayNumber, unit: "" },
+  zeta: { name: "contraction of a gossip step (zeta)", say: sayNumber, unit: "", from: "data" },
+  consensus: { name: "distance of edge models to their average", say: sayNumber, unit: "" },
+  distance_error: { name: "error of believed distances", say: sayNumber, unit: "", from: "data" },
+  edge_accuracy_min: { name: "accuracy of the worst edge model", say: sayPercent, unit: "%", scale: 100, from: "data" },
+  edge_accuracy_max: { name: "accuracy of the best edge model", say: sayPercent, unit: "%", scale: 100, from: "data" },
+};
+
+const shownLines = () => page.data.lines.filter((line) => !chosen.hidden.has(line.label));
+const hasCurve = (name) => page.data.lines.some((line) => line.curves[name]);
+
+/** What is drawn of one quantity, in the units of the axes. */
+function curvesOf(name) {
+  const lines = shownLines().filter((line) => line.curves[name]);
+  const { scale = 1, unit } = QUANTITIES[name];
+  const xs = lines.map((line) => unpack(line.curves[name][chosen.axis]));
+  const [timeName, timeSize] = timeUnit(greatest(xs, 0));
+  const size = chosen.axis === "time_s" ? timeSize : 1;
+  const ys = lines.map((line) => unpack(line.curves[name].high || line.curves[name].mean));
+  const [yName, ySize] = unit === "time" ? timeUnit(greatest(ys, 0)) : [unit, 1 / scale];
+  return { lines, xs, size, timeName, ySize, yName };
+}
+
+function curveOption(name) {
+  const { say, budget, from, name: title = name } = QUANTITIES[name];
+  const { lines, xs, size, timeName, ySize, yName } = curvesOf(name);
+  const series = [];
+  lines.forEach((line, i) => {
+    const curve = line.curves[name];
+    const x = Array.from(xs[i], (value) => value / size);
+    const scaled = (packed) => Array.from(unpack(packed), (value) => value / ySize);
+    const mean = scaled(curve.mean);
+    if (curve.low) {
+      series.push(bandSeries(`${line.label} range`, line.style, x, scaled(curve.low), scaled(curve.high)));
+    }
+    series.push(lineSeries(line.label, line.style, x.map((value, k) => [value, mean[k]]), { z: 3 }));
+  });
+  if (budget) series.push(...budgetSeries(lines));
+  const onTime = chosen.axis === "time_s";
+  return {
+    describe: `${title} of ${lines.map((line) => line.label).join(", ")} against ${onTime ? "simulated time" : "rounds"}`,
+    grid: GRID,
+    xAxis: axis(onTime ? `simulated time (${timeName})` : "global round", { type: "value", min: 0, max: "dataMax", splitLine: { show: false }, axisLabel: { showMaxLabel: false, formatter: (v) => sayNumber(v, 4) } }),
+    yAxis: upright(yName, { type: "value", scale: from === "data", axisLabel: { formatter: (v) => sayNumber(v, 4) } }),
+    tooltip: {
+      trigger: "axis",
+      axisPointer: { type: "line", lineStyle: { color: themed("--muted") } },
+      formatter: (at) => curveTip(name, lines, xs, at[0].axisValue * size, say),
+    },
+    series,
+  };
+}
+
+/** Every line's value nearest to a place on the axis, each with its own round and time. */
+function curveTip(name, lines, xs, x, say) {
+  const rows = lines.map((line, i) => {
+    const curve = line.curves[name];
+    const k = nearest(xs[i], x);
+    const low = curve.low ? unpack(curve.low)[k] : null;
+    const range = curve.low ? ` (${say(low)} to ${say(unpack(curve.high)[k])})` : "";
+    const where = `round ${unpack(curve.round)[k]}, ${sayTime(unpack(curve.time_s)[k])}`;
+    return [swatch(line.style), line.label, make("b", {}, say(unpack(curve.mean)[k]) + range), make("span", { class: "muted" }, where)];
+  });
+  const heading = chosen.axis === "time_s" ? `at ${sayTime(x)}` : `round ${Math.round(x)}`;
+  return tip(heading, rows);
+}
+
+/** A dashed line at each budget, with the range over devices where they differ. */
+function budgetSeries(lines) {
+  const budgets = new Map();
+  for (const { budget_j: budget } of lines) if (budget) budgets.set(budget.join(), budget);
+  const colour = themed("--muted");
+  return Array.from(budgets.values(), ([low, mean, high]) => ({
+    type: "line",
+    name: "budget",
+    data: [[0, mean]],
+    silent: true,
+    symbol: "none",
+    markLine: {
+      silent: true,
+      symbol: "none",
+      data: [{ yAxis: mean }],
+      lineStyle: { color: colour, type: [6, 4], width: 1.5 },
+      label: { position: "insideStartTop", color: colour, formatter: low === high ? `budget ${sayJoules(mean)}` : `mean budget ${sayJoules(mean)}` },
+    },
+    markArea: low === high ? undefined : { silent: true, itemStyle: { color: colour, opacity: 0.12 }, data: [[{ yAxis: low }, { yAxis: high }]] },
+  }));
+}
+
+/** Seconds of each part of every line that has ended, as stacked bars. */
+function partsOption() {
+  const lines = shownLines().filter((line) => line.parts);
+  if (!lines.length) return null;
+  const totals = lines.map((line) => line.parts.reduce((a, b) => a + b, 0));
+  const [unit, size] = timeUnit(Math.max(...totals));
+  return {
+    describe: "time spent on compute, upload, backhaul and waiting by each line",
+    grid: { ...GRID, left: 8, top: 8, bottom: 66, containLabel: true },
+    legend: { bottom: 0, type: "scroll", data: PARTS, textStyle: { color: themed("--text") }, selectedMode: false },
+    xAxis: axis(`simulated time (${unit})`, { type: "value", nameGap: 26 }),
+    yAxis: axis("", { type: "category", inverse: true, data: lines.map((line) => line.label), axisLabel: { color: themed("--text"), width: 130, overflow: "truncate" } }),
+    tooltip: {
+      trigger: "axis",
+      axisPointer: { type: "shadow" },
+      formatter: (at) => {
+        const i = at[0].dataIndex;
+        const rows = PARTS.map((part, k) => [part, make("b", {}, sayTime(lines[i].parts[k])), sayPercent(lines[i].parts[k] / totals[i], 1)]);
+        return tip(`${lines[i].label}: ${sayTime(totals[i])}`, rows);
+      },
+    },
+    series: PARTS.map((part, k) => partSeries(part, k, lines.map((line) => line.parts[k] / size))),
+  };
+}
+
+/** One part of the time as a piece of stacked bars, by colour and by pattern. */
+function partSeries(part, k, data, more = {}) {
+  return {
+    type: "bar",
+    name: part,
+    stack: "time",
+    data,
+    color: PART_COLOURS[k],
+    itemStyle: { decal: { color: "rgba(255,255,255,0.55)", ...PART_DECALS[k] } },
+    barMaxWidth: 34,
+    emphasis: { disabled: true },
+    ...more,
+  };
+}
+
+function drawLegend() {
+  const buttons = page.data.lines.map((line) => {
+    const shown = !chosen.hidden.has(line.label);
+    const button = make("button", { type: "button", "aria-pressed": shown }, swatch(line.style), line.label);
+    button.addEventListener("click", () => {
+      if (shown) chosen.hidden.add(line.label);
+      else chosen.hidden.delete(line.label);
+      drawLegend();
+      for (const id of LINE_CHARTS) page.charts[id].update();
+      Array.from(byId("legend").children)[page.data.lines.indexOf(line)].focus();
+    });
+    return button;
+  });
+  byId("legend").replaceChildren(...buttons);
+}
+
+const LINE_CHARTS = ["chart-accuracy", "chart-loss", "chart-energy", "chart-more", "chart-parts"];
+
+function setUpLines() {
+  new Chart("chart-accuracy", () => (hasCurve("accuracy") ? curveOption("accuracy") : null));
+  new Chart("chart-loss", () => (hasCurve("loss") ? curveOption("loss") : null));
+  new Chart("chart-energy", () => (hasCurve("energy_j_mean") ? curveOption("energy_j_mean") : null));
+  new Chart("chart-more", () => (chosen.more ? curveOption(chosen.more) : null));
+  new Chart("chart-parts", partsOption);
+  for (const input of document.querySelectorAll("input[name=axis]")) {
+    input.addEventListener("change", () => {
+      chosen.axis = input.value;
+      for (const id of LINE_CHARTS) page.charts[id].update();
+    });
+  }
+  byId("more").addEventListener("change", (event) => {
+    chosen.more = event.target.value;
+    page.charts["chart-more"].update();
+  });
+}
+
+/** Fit controls and figures to the data. */
+function fillLines() {
+  const begun = page.data.lines.some((line) => line.done);
+  show(byId("curves"), begun);
+  if (!begun) return;
+  for (const figure of document.querySelectorAll("figure[data-needs]")) {
+    show(figure, hasCurve(figure.dataset.needs));
+  }
+  show(byId("parts-figure"), page.data.lines.some((line) => line.parts));
+  byId("chart-parts").style.height = `${Math.max(150, 90 + 34 * page.data.lines.length)}px`;
+  const names = Object.keys(QUANTITIES).filter((name) => QUANTITIES[name].name && hasCurve(name));
+  if (!names.includes(chosen.more)) chosen.more = names[0] || null;
+  byId("more").replaceChildren(...names.map((name) => make("option", { value: name }, QUANTITIES[name].name)));
+  byId("more").value = chosen.more || "";
+  drawLegend();
+}

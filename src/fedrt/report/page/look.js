@@ -1,0 +1,112 @@
+// Colours that people with any colour vision can tell apart, and a second cue beside each.
+
+const COLOURS = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "--black", "#56B4E9"];
+const SYMBOLS = ["circle", "rect", "triangle", "diamond", "plus", "roundRect", "arrow"];
+const PLUS = "path://M4 0h3v4h4v3h-4v4h-3v-4h-4v-3h4z";
+const DASHES = ["solid", [7, 4], [8, 3, 2, 3], [2, 3], [9, 2, 2, 2, 2, 2], [12, 4], [2, 5]];
+const PARTS = ["compute", "upload", "backhaul", "waiting"];
+const PART_COLOURS = ["#0072B2", "#E69F00", "#009E73", "#9AA3AD"];
+const WARNING = "#D55E00";
+const VIRIDIS = ["#440154", "#414487", "#2a788e", "#22a884", "#7ad151", "#fde725"];
+const BLUES = ["#dbe9f6", "#9ecae1", "#4292c6", "#08519c", "#08306b"];
+const DARK_BLUES = ["#173a5e", "#1f6aa5", "#4aa3dd", "#a5d5f5", "#eef7ff"];
+const AROUND_ZERO = ["#8c2d04", "#D55E00", "#fdd0a2", "#f2f2f2", "#b3d6ee", "#56B4E9", "#0072B2"];
+const PART_DECALS = [
+  { symbol: "none" },
+  { symbol: "rect", symbolSize: 1, dashArrayX: [1, 0], dashArrayY: [2, 5], rotation: Math.PI / 4 },
+  { symbol: "circle", symbolSize: 0.7, dashArrayX: [[6, 6], [0, 6, 6, 0]], dashArrayY: [6, 0] },
+  { symbol: "rect", symbolSize: 1, dashArrayX: [1, 0], dashArrayY: [1, 7], rotation: -Math.PI / 4 },
+];
+
+// Asking the browser costs a layout of the page, which a slider cannot afford.
+const themedColours = new Map();
+
+/** The value of one of the page's own colours in the present theme. */
+function themed(name) {
+  if (!themedColours.has(name)) {
+    const style = getComputedStyle(document.documentElement);
+    themedColours.set(name, style.getPropertyValue(name).trim());
+  }
+  return themedColours.get(name);
+}
+
+/** Colour, marker and dash of a line; beyond seven the dash tells lines of one colour apart. */
+function look(style) {
+  const colour = COLOURS[style % COLOURS.length];
+  const turn = Math.floor(style / COLOURS.length);
+  const shape = SYMBOLS[(style + turn) % SYMBOLS.length];
+  return {
+    colour: colour.startsWith("--") ? themed(colour) : colour,
+    shape,
+    symbol: shape === "plus" ? PLUS : shape,
+    dash: DASHES[(style + 3 * turn) % DASHES.length],
+  };
+}
+
+const SHAPES = {
+  circle: "M12.5 7a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0 -7 0z",
+  rect: "M13 3.5h7v7h-7z",
+  roundRect: "M14 3.5h5l1 1v5l-1 1h-5l-1 -1v-5z",
+  triangle: "M16 2.5l4.3 8h-8.6z",
+  diamond: "M16 2l4.5 5l-4.5 5l-4.5 -5z",
+  plus: "M14.5 2h3v3.5h3.5v3h-3.5v3.5h-3v-3.5h-3.5v-3h3.5z",
+  arrow: "M16 2l4 10l-4 -3l-4 3z",
+};
+
+/** A short piece of a line as it is drawn, for legends and tables. */
+function swatch(style) {
+  const { colour, shape: name, dash } = look(style);
+  const space = "http://www.w3.org/2000/svg";
+  const svg = document.createElementNS(space, "svg");
+  for (const [name, value] of [["width", 32], ["height", 14], ["aria-hidden", "true"]]) {
+    svg.setAttribute(name, value);
+  }
+  const line = document.createElementNS(space, "path");
+  line.setAttribute("d", "M0 7H32");
+  line.setAttribute("stroke", colour);
+  line.setAttribute("stroke-width", "2");
+  if (dash !== "solid") line.setAttribute("stroke-dasharray", dash.join(" "));
+  const shape = document.createElementNS(space, "path");
+  shape.setAttribute("d", SHAPES[name]);
+  shape.setAttribute("fill", colour);
+  svg.append(line, shape);
+  return svg;
+}
+
+/** A short straight line for the key under the graph. */
+function stroke(colour, width, dash) {
+  const space = "http://www.w3.org/2000/svg";
+  const svg = document.createElementNS(space, "svg");
+  svg.setAttribute("width", 32);
+  svg.setAttribute("height", 10);
+  svg.setAttribute("aria-hidden", "true");
+  const line = document.createElementNS(space, "path");
+  line.setAttribute("d", "M0 5H32");
+  line.setAttribute("stroke", colour);
+  line.setAttribute("stroke-width", width);
+  if (dash) line.setAttribute("stroke-dasharray", dash.join(" "));
+  svg.append(line);
+  return svg;
+}
+
+function isDark() {
+  return document.documentElement.dataset.theme === "dark";
+}
+
+/** Follow the system's theme until the viewer chooses one. */
+function setUpTheme(changed) {
+  const system = matchMedia("(prefers-color-scheme: dark)");
+  const root = document.documentElement;
+  let own = false;
+  const set = (dark) => {
+    root.dataset.theme = dark ? "dark" : "light";
+    themedColours.clear();
+    changed();
+  };
+  root.dataset.theme = system.matches ? "dark" : "light";
+  system.addEventListener("change", () => own || set(system.matches));
+  byId("theme").addEventListener("click", () => {
+    own = true;
+    set(!isDark());
+  });
+}

@@ -1,0 +1,123 @@
+"""A run directory as the page reads it: its description and its tables, whatever their state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrt.errors import InputError, reason
+from fedrt.report.page.sources import read_json
+from fedrt.runs.directory import SavedRun, read_run
+
+Columns = dict[str, NDArray[Any]]
+
+ROUNDS = ("global_round", "time_s", "ends_at_s", "energy_j_mean", "energy_j_max")
+EDGES = ("global_round", "edge", "compute_s", "upload_s", "backhaul_s", "waiting_s")
+LINKS = ("global_round", "edge", "edge2", "bps", "distance", "kept")
+DEVICES = ("global_round", "device", "edge", "bandwidth_hz", "cpu_hz", "spent_j", "left_j")
+NUMBERS = "biuf"
+
+
+@dataclass(frozen=True)
+class PageRun:
+    """One policy on one seed, with its rounds; the greater tables are read when asked for."""
+
+    path: Path
+    said: SavedRun
+    config: str
+    command: str
+    environment: dict[str, Any]
+    rounds: Columns
+
+    @cached_property
+    def done(self) -> int:
+        """Global rounds that have been saved."""
+        return len(self.rounds["global_round"]) if self.rounds else 0
+
+    @property
+    def planned(self) -> int:
+        return self.said.scenario.rounds.global_rounds
+
+    @property
+    def trained(self) -> bool:
+        return "loss" in self.rounds or self.said.options is not None
+
+    def table(self, name: str, needed: Sequence[str]) -> Columns | None:
+        """Rows of a greater table up to the last saved round; None if the run keeps none."""
+        path = self.path / f"{name}.parquet"
+        if not path.is_file():
+            return None
+        columns = read_columns(path, needed)
+        rows = columns["global_round"] < self.done
+        # Tables are saved before `rounds`, so they may be ahead of it.
+        return columns if rows.all() else {key: value[rows] for key, value in columns.items()}
+
+
+def read_saved(path: Path) -> PageRun:
+    """A run directory's description and rounds; a clear complaint about what does not read."""
+    said = read_run(path)
+    run, environment = read_json(path / "run.json"), None
+    if (path / "environment.json").is_file():
+        environment = read_json(path / "environment.json")
+    try:
+        config = (path / "config.toml").read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path / 'config.toml'}: cannot be read: {reason(error)}") from None
+    table = path / "rounds.parquet"
+    rounds = read_columns(table, ROUNDS) if table.is_file() else {}
+    if rounds and not np.array_equal(rounds["global_round"], np.arange(len(rounds["time_s"]))):
+        raise InputError(f"{table}: its rounds are not 0, 1, 2, ...")
+    command = run.get("command")
+    return PageRun(
+        path=path,
+        said=said,
+        config=config,
+        command=command if isinstance(command, str) else "",
+        environment=environment if isinstance(environment, dict) else {},
+        rounds=rounds,
+    )
+
+
+def read_columns(path: Path, needed: Sequence[str]) -> Columns:
+    """The columns of a table that hold numbers, the needed ones among them.
+
+    `rounds` is read whole, since what training adds is not known here; of others only what is
+    needed.
+    """
+    from pyarrow import parquet
+
+    try:
+        # The reader takes an open file, since a name need not be text that it knows.
+        with path.open("rb") as file, parquet.ParquetFile(file) as source:
+            names = source.schema_arrow.names
+            missing = [name for name in needed if name not in names]
+            if missing:
+                raise InputError(f"{path}: has no column {missing[0]}")
+            wanted = names if path.stem == "rounds" else list(needed)
+            table = source.read(columns=wanted)
+            columns = {name: table[name].to_numpy() for name in wanted}
+    except InputError:
+        raise
+    except Exception as error:  # a damaged file may fail in any part of its reader
+        raise InputError(f"{path}: cannot be read: {reason(error)}") from None
+    columns = {name: values for name, values in columns.items() if values.dtype.kind in NUMBERS}
+    for name in needed:
+        if name not in columns:
+            raise InputError(f"{path}: its {name} must be numbers")
+    return columns
+
+
+def whole_numbers(columns: Columns, name: str, below: int, path: Path) -> NDArray[np.int64]:
+    """A column of places, each at least 0 and less than `below`; a complaint if one is not."""
+    values = columns[name]
+    if values.dtype.kind not in "iu" or (
+        len(values) and not 0 <= values.min() <= values.max() < below
+    ):
+        raise InputError(f"{path}: its {name} must be whole numbers from 0 to {below - 1}")
+    return values.astype(np.int64)

@@ -1,0 +1,111 @@
+"""What the folders given to `fedrt report` hold: run directories, studies and figures."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fedrt.errors import InputError, reason
+from fedrt.policies import POLICIES
+
+STUDIES = ("sweep", "front", "size")
+"""Folders with `NAME.json` are the outcome of `fedrt NAME`."""
+MOST_FIGURES = 20
+
+
+@dataclass
+class Found:
+    """What there is to show. Problems are lines for people; they may stand beside good runs."""
+
+    runs: list[Path] = field(default_factory=list)
+    studies: list[tuple[str, Path]] = field(default_factory=list)
+    figures: list[Path] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    planned: int = 0
+    """Runs that are to be in the folders, as far as they say so."""
+
+    @property
+    def empty(self) -> bool:
+        return not self.runs and not self.studies and not self.planned
+
+
+def find(paths: Sequence[Path]) -> Found:
+    """Everything in the folders given; what is wrong with a folder goes to the problems."""
+    found = Found()
+    for path in dict.fromkeys(paths):
+        try:
+            _look_at(path, found)
+        except (OSError, ValueError) as error:
+            found.problems.append(f"{path}: cannot be read: {reason(error)}")
+        except InputError as error:
+            found.problems += error.lines
+    return found
+
+
+def _look_at(path: Path, found: Found) -> None:
+    if not path.is_dir():
+        what = "is not a folder" if path.exists() else "is not there"
+        raise InputError(f"{path}: {what}; give a run directory or a folder of runs")
+    said = read_json(path / "run.json") if (path / "run.json").is_file() else {}
+    said = said if isinstance(said, dict) else {}
+    studies = [(name, path) for name in STUDIES if (path / f"{name}.json").is_file()]
+    folders = [entry for entry in path.iterdir() if entry.is_dir() and entry.name[:1] != "."]
+    runs = [folder for folder in folders if (folder / "run.json").is_file()]
+    policies, seeds = said.get("policies"), said.get("seeds")
+    if isinstance(policies, list) and isinstance(seeds, list):
+        found.planned += len(policies) * len(seeds)
+        runs.sort(key=lambda run: run_order(run, policies))
+    elif runs:
+        found.planned += len(runs)
+        runs.sort(key=lambda run: run_order(run, list(POLICIES)))
+    elif studies:
+        pass
+    elif "vary" in said:
+        raise InputError(f"{path}: is a study that has not ended; there is nothing to show yet")
+    elif any((path / name).is_file() for name in ("run.json", "rounds.parquet")):
+        runs = [path]
+        found.planned += 1
+    else:
+        raise InputError(f"{path}: holds no run, comparison, sweep, front or size")
+    found.runs += runs
+    found.studies += studies
+    found.figures += sorted(f for f in path.iterdir() if f.suffix in (".svg", ".png"))[
+        :MOST_FIGURES
+    ]
+
+
+def run_order(run: Path, policies: Sequence[Any]) -> tuple[int, str, int, str]:
+    """Runs by policy in the given order, then by seed, as their folders are named."""
+    policy, _, seed = run.name.rpartition("-")
+    names = [str(name).replace(":", ".") for name in policies]
+    place = names.index(policy) if policy in names else len(names)
+    return place, policy, int(seed) if seed.isascii() and seed.isdigit() else 0, run.name
+
+
+def read_json(path: Path) -> Any:
+    """A JSON file's data; a clear complaint if it has none."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{path}: cannot be read: {reason(error)}") from None
+
+
+def signature(paths: Sequence[Path]) -> tuple[tuple[str, int, int], ...]:
+    """Changes whenever a file that the page is made from does."""
+    seen = []
+    for path in paths:
+        for folder, folders, files in os.walk(path):
+            inner = Path(folder) != path
+            folders[:] = [] if inner else sorted(name for name in folders if name[:1] != ".")
+            for name in sorted(files):
+                if name.endswith((".parquet", ".json", ".toml", ".svg", ".png")):
+                    try:
+                        state = os.stat(os.path.join(folder, name))
+                    except OSError:
+                        continue
+                    seen.append((os.path.join(folder, name), state.st_mtime_ns, state.st_size))
+    return tuple(seen)

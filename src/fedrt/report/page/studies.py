@@ -1,0 +1,114 @@
+"""Sweeps, fronts and sizings for the page, from the JSON that their commands saved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from fedrt.errors import InputError
+from fedrt.policies import POLICIES
+from fedrt.report.figures import key_label
+from fedrt.report.page.encode import number
+from fedrt.report.page.sources import read_json
+
+NUMBERS = ("total_time_s", "energy_j_mean", "over_budget_devices", "over_budget_j")
+
+
+def read_study(kind: str, folder: Path) -> dict[str, Any]:
+    """A study as the page shows it; a clear complaint about what is no outcome of its command."""
+    path = folder / f"{kind}.json"
+    data = read_json(path)
+    said = read_json(folder / "run.json") if (folder / "run.json").is_file() else {}
+    try:
+        study = READERS[kind](data)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError):
+        raise InputError(f"{path}: is not what fedrt {kind} saves") from None
+    command = said.get("command") if isinstance(said, dict) else None
+    config = folder / "config.toml"
+    return {
+        "kind": kind,
+        "folder": str(folder),
+        "scenario": str(data["scenario"]),
+        "command": command if isinstance(command, str) else "",
+        "config": config.read_text(encoding="utf-8", errors="replace") if config.is_file() else "",
+        **study,
+    }
+
+
+def _sweep(data: Any) -> dict[str, Any]:
+    vary = {str(key): [_value(value) for value in values] for key, values in data["vary"].items()}
+    points = [
+        {
+            "settings": [_value(point["settings"][key]) for key in vary],
+            "policies": {str(name): _numbers(each) for name, each in point["policies"].items()},
+            "infeasible": {str(name): str(why) for name, why in point["infeasible"].items()},
+        }
+        for point in data["points"]
+    ]
+    names = {name: None for point in points for name in (*point["policies"], *point["infeasible"])}
+    return {
+        "keys": list(vary),
+        "labels": [_label(key) for key in vary],
+        "values": list(vary.values()),
+        "points": points,
+        "policies": [{"name": name, "style": style(name, list(names))} for name in names],
+    }
+
+
+def style(name: str, names: list[str]) -> int:
+    """The number of a policy's colour, dash and marker, the same on every page."""
+    known = list(POLICIES)
+    return [*known, *(each for each in names if each not in known)].index(name)
+
+
+def _label(key: str) -> str:
+    return key_label(key).replace(r"\$", "$")
+
+
+def _value(value: Any) -> Any:
+    """A setting's value as a number, or as text."""
+    plain = number(value)
+    return str(value) if plain is None else plain
+
+
+def _numbers(of: Any) -> dict[str, Any]:
+    numbers: dict[str, Any] = {
+        key: {
+            "mean": float(of[key]["mean"]),
+            "std": float(of[key]["std"]),
+            "n": len(of[key]["per_seed"]),
+        }
+        for key in NUMBERS
+    }
+    return numbers | ({"efficient": bool(of["efficient"])} if "efficient" in of else {})
+
+
+def _size(data: Any) -> dict[str, Any]:
+    return {
+        "keys": [str(data["key"])],
+        "labels": [_label(str(data["key"]))],
+        "deadline_s": float(data["deadline_s"]),
+        "policies": [
+            {"name": str(name), "style": style(name, [name])} for name in data["policies"]
+        ],
+        "answer": float(data["value"]),
+        "note": None if data["note"] is None else str(data["note"]),
+        "tried": [
+            {
+                "value": float(each["value"]),
+                "times_s": [
+                    float(time) for time in (each["total_time_s"] or {"per_seed": []})["per_seed"]
+                ],
+                "problem": None if each["problem"] is None else str(each["problem"]),
+            }
+            for each in data["tried"]
+        ],
+    }
+
+
+READERS: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "sweep": _sweep,
+    "front": _sweep,
+    "size": _size,
+}

@@ -1,0 +1,104 @@
+"""The page as one file: template, styles, scripts, the charting library and the data."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import os
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from fedrt.errors import InputError, reason
+from fedrt.files import write_whole
+from fedrt.report.page.collect import collect
+from fedrt.report.page.encode import page_json
+
+HERE = Path(__file__).parent
+LIBRARY = HERE / "vendor" / "echarts" / "echarts.min.js"
+SCRIPTS = (
+    *("data", "words", "look", "chart", "lines", "graph", "rounds", "heat", "devices", "studies"),
+    *("summary", "main"),
+)
+MARK = "<!-- a FedRT page -->"
+"""By this a page is known for one of ours, which may be written over."""
+
+
+def write_page(paths: Sequence[Path], out: Path) -> dict[str, Any]:
+    """Write the page of the folders given; its data, for whoever wants to say more."""
+    data = collect(paths)
+    check_out(out)
+    data["figures"] = [_link(Path(figure), out.parent) for figure in data["figures"]]
+    text = page_text(data["title"], page_json(data)).encode("utf-8", "replace")
+    write_whole(out, lambda temporary: _fill(temporary, text))
+    return data
+
+
+def _fill(path: Path, text: bytes) -> None:
+    path.write_bytes(text)
+
+
+def check_out(out: Path) -> None:
+    """Complain where no page can be written, or something else would be lost."""
+    try:
+        if not out.parent.is_dir():
+            raise InputError(f"{out}: cannot be written: {out.parent} is not a folder")
+        if not os.path.lexists(out):
+            return
+        ours = out.is_file() and _is_ours(out)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{out}: cannot be written: {reason(error)}") from None
+    if not ours:
+        raise InputError(f"{out}: exists already and is not a page of fedrt; give another --out")
+
+
+def _is_ours(path: Path) -> bool:
+    with path.open("rb") as file:
+        return MARK.encode() in file.read(200)
+
+
+def _link(figure: Path, folder: Path) -> dict[str, str]:
+    """A figure's name and its address as seen from the page."""
+    relative = os.path.relpath(figure.resolve(), folder.resolve())
+    address = quote(os.fsencode(relative))
+    return {"name": str(figure), "address": address}
+
+
+def page_text(title: str, data: str, *, watch: str = "") -> str:
+    """The whole page. With `watch` it asks that address for its data instead, again and again."""
+    template = (HERE / "page.html").read_text(encoding="utf-8")
+    library, own = scripts()
+    connect = "connect-src 'self'; " if watch else ""
+    policy = (
+        f"default-src 'none'; {connect}img-src data:; style-src 'unsafe-inline'; "
+        f"script-src {_hash(library)} {_hash(own)}; base-uri 'none'; form-action 'none'"
+    )
+    parts = {
+        "MARK": MARK,
+        "POLICY": policy,
+        "TITLE": html.escape(title),
+        "STYLE": (HERE / "page.css").read_text(encoding="utf-8"),
+        "WATCH": html.escape(watch),
+        "DATA": data,
+        "LIBRARY": library,
+        "SCRIPT": own,
+    }
+    pieces = template.split("@@")
+    # Odd pieces are names: whatever the parts hold, nothing in them is replaced again.
+    return "".join(parts[piece] if i % 2 else piece for i, piece in enumerate(pieces))
+
+
+@cache
+def scripts() -> tuple[str, str]:
+    """The charting library and our own scripts, as they stand in the page."""
+    own = "\n".join((HERE / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS)
+    return LIBRARY.read_text(encoding="utf-8"), f'(() => {{\n"use strict";\n{own}\n}})();\n'
+
+
+def _hash(script: str) -> str:
+    """What the page's policy knows a script by: no other one runs."""
+    digest = hashlib.sha256(script.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"

@@ -1,0 +1,207 @@
+"""How quick any plan could have been: the hindsight bound of a world, and the policies beside it.
+
+The bound is over all plans that keep the scenario's local steps, whose links are connected and keep
+the consensus limit of the round's distances and the contraction limit rho in every global round,
+with no more gossip steps than the scenario has and any symmetric mixing weights, and in which no
+device spends more than its energy limit over the whole run. That limit is its budget; a device on
+which `fedrt` spends more than its budget (best-effort) may spend as much as it does there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrt.control.consensus import meets_limit
+from fedrt.control.least_contraction import contraction_bounds
+from fedrt.control.link_choices import MOST_SERVERS
+from fedrt.control.mixing import best_constant_weights, contraction, metropolis_weights
+from fedrt.ledger import overspend_j
+from fedrt.policies import make_policy
+from fedrt.runs.estimate import over_seeds
+from fedrt.runs.hindsight import hindsight_bound
+from fedrt.runs.history import round_row
+from fedrt.runs.loop import run_rounds
+from fedrt.runs.recorded import Recorded
+from fedrt.scenario import Scenario
+from fedrt.turns import GlobalRound
+from fedrt.world.world import World
+
+FloatArray = NDArray[np.float64]
+
+REFERENCE = "fedrt"
+"""The policy whose contraction and overspending set the limits where nothing else does."""
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class PolicyRun:
+    """What a policy took, and what the bound's limits say of it."""
+
+    policy: str
+    time_s: float
+    spent_j: FloatArray
+    contraction: FloatArray
+    """zeta^psi of every global round."""
+    unlinked_rounds: int
+    """Global rounds over the consensus limit."""
+    own_steps: bool
+    """Whether it changes the local steps, which the bound's plans do not."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The hindsight bound of one world."""
+
+    time_s: float
+    rho: float | None
+    rho_asked: float | None
+    """Less than rho where no weights on the base graph reach it."""
+    limit_j: FloatArray
+    raised_devices: int
+    """Devices whose energy limit is what `fedrt` spends."""
+    open_rounds: int
+    """Global rounds whose least choice of links is not proven to be allowed."""
+
+
+def run_policy(
+    world: World,
+    name: str,
+    distances: Sequence[FloatArray],
+    progress: Callable[[GlobalRound], None] | None = None,
+) -> PolicyRun:
+    """A whole run of a policy without training, at the given distances."""
+    contractions, unlinked, own_steps = [], 0, False
+    done: GlobalRound | None = None
+    for done in run_rounds(world, make_policy(name), Recorded(distances)):
+        row = round_row(done, world.scenario.control.mixing)
+        contractions.append(float(row["zeta"][0]) ** int(row["gossip_steps"][0]))
+        backhaul, topology = done.last.seen.backhaul, done.last.plan.topology
+        assert backhaul is not None
+        assert topology is not None
+        unlinked += not meets_limit(topology, backhaul.consensus_distance, backhaul.consensus_limit)
+        steps = world.scenario.rounds.local_steps
+        own_steps |= any((turn.plan.local_steps != steps).any() for turn in done.edge_rounds)
+        if progress is not None:
+            progress(done)
+    assert done is not None
+    ledger = done.last.after
+    return PolicyRun(
+        name, ledger.time_s, ledger.spent_j, np.array(contractions), unlinked, own_steps
+    )
+
+
+def scenario_limit(scenario: Scenario) -> float | str | None:
+    """What a scenario says about rho: a number, or `fedrt` for that policy's own median."""
+    given: float | str | None = getattr(scenario.control, "contraction_limit", None)
+    return REFERENCE if given is None else given
+
+
+def contraction_limit(asked: float | str | None, reference: PolicyRun) -> float | None:
+    """The rho of the bound: a number, None for no limit, or for `fedrt` that policy's own median.
+
+    Here and in `scenario_limit` alone rho is read.
+    """
+    if isinstance(asked, str):
+        return float(np.median(reference.contraction))
+    return asked
+
+
+def reachable_limit(world: World, rho: float | None) -> float | None:
+    """Rho, or what the base graph reaches with all gossip steps if that is more."""
+    if rho is None or world.fleet.num_edges == 1:
+        return rho
+    graph = world.base_graph
+    zeta = min(contraction(metropolis_weights(graph)), contraction(best_constant_weights(graph)))
+    if len(graph) <= MOST_SERVERS:
+        zeta = min(zeta, float(contraction_bounds(graph[None])[1][0]))
+    least = zeta**world.scenario.rounds.gossip_steps
+    return rho if least <= rho * (1 + ROUNDING) else least * (1 + ROUNDING)
+
+
+def bound_world(
+    world: World,
+    distances: Sequence[FloatArray],
+    reference: PolicyRun,
+    asked: float | str | None = REFERENCE,
+) -> Bound:
+    """The hindsight bound of a world with the limits of the module."""
+    budget_j = world.fleet.energy_budget_j
+    over = overspend_j(reference.spent_j, budget_j) > 0
+    limit_j = np.where(over, reference.spent_j, budget_j)
+    wanted = contraction_limit(asked, reference)
+    rho = reachable_limit(world, wanted)
+    time_s, open_rounds = hindsight_bound(world, distances, limit_j, rho)
+    return Bound(time_s, rho, wanted, limit_j, int(over.sum()), open_rounds)
+
+
+def beyond_limits(bound: Bound, run: PolicyRun) -> dict[str, int]:
+    """How far a policy's run is outside the bound's limits; all 0 where the bound is about it."""
+    limit = np.inf if bound.rho is None else bound.rho * (1 + ROUNDING)
+    return {
+        "devices_over_limit": int((overspend_j(run.spent_j, bound.limit_j) > 0).sum()),
+        "rounds_over_rho": int((run.contraction > limit).sum()),
+        "rounds_over_consensus_limit": run.unlinked_rounds,
+        "own_local_steps": int(run.own_steps),
+    }
+
+
+@dataclass(frozen=True)
+class BoundResult:
+    """One seed: the bound and every policy."""
+
+    seed: int
+    bound: Bound
+    runs: list[PolicyRun]
+
+    def above(self, run: PolicyRun) -> float:
+        """How much more time than the bound a policy took, as a fraction."""
+        return run.time_s / self.bound.time_s - 1
+
+
+def compare_to_bound(
+    world: World,
+    distances: Sequence[FloatArray],
+    policies: Sequence[str],
+    rho: float | str | None = REFERENCE,
+    progress: Callable[[GlobalRound], None] | None = None,
+) -> BoundResult:
+    """The bound of a world beside the times of policies in it."""
+    names = policies if REFERENCE in policies else [*policies, REFERENCE]
+    runs = {name: run_policy(world, name, distances, progress) for name in names}
+    bound = bound_world(world, distances, runs[REFERENCE], rho)
+    return BoundResult(world.seed, bound, [runs[name] for name in policies])
+
+
+def bound_data(scenario: str, results: Sequence[BoundResult]) -> dict[str, Any]:
+    """The shape in which the command prints JSON: every value over seeds."""
+    first = results[0].runs
+    return {
+        "scenario": scenario,
+        "seeds": [each.seed for each in results],
+        "bound": {
+            "time_s": over_seeds([each.bound.time_s for each in results]),
+            "rho": [each.bound.rho for each in results],
+            "rho_asked": [each.bound.rho_asked for each in results],
+            "raised_devices": [each.bound.raised_devices for each in results],
+            "open_rounds": [each.bound.open_rounds for each in results],
+        },
+        "policies": {
+            run.policy: {
+                "total_time_s": over_seeds([each.runs[i].time_s for each in results]),
+                "above_bound": over_seeds([each.above(each.runs[i]) for each in results]),
+                "energy_j_mean": over_seeds(
+                    [float(each.runs[i].spent_j.mean()) for each in results]
+                ),
+                **{
+                    name: [beyond_limits(each.bound, each.runs[i])[name] for each in results]
+                    for name in beyond_limits(results[0].bound, run)
+                },
+            }
+            for i, run in enumerate(first)
+        },
+    }

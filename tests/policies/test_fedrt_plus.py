@@ -1,0 +1,161 @@
+"""fedrt-plus: what it promises over a run and in a single decision, and each of its parts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tiny import tiny
+
+from fedrt.control.allocation import allocate
+from fedrt.control.mixing import contraction, mixing_of
+from fedrt.cost.round import price
+from fedrt.decision import plan_round, read_state
+from fedrt.errors import InfeasibleError
+from fedrt.policies import make_policy
+from fedrt.policies.fedrt_plus import FedRTPlus
+from fedrt.runs.loop import contraction_limit, make_world, run_rounds
+from fedrt.scenario import load_scenario
+
+STATE = json.loads((Path(__file__).parents[2] / "examples" / "round.json").read_text())
+PARTS = ("exact_links", "joint_gossip", "slack", "pacing", "gossip_and_slack")
+
+
+def paper_world(*settings, seed=0):
+    """FEMNIST at 1.5 J, shortened."""
+    fixed = ["fleet.energy_j_per_edge_round=1.5", "rounds.global_rounds=40"]
+    return make_world(load_scenario("paper/femnist", [*fixed, *settings]), seed)
+
+
+def last_books(rounds):
+    return rounds[-1].last.after
+
+
+def same_plans(mine, other):
+    for a, b in zip(mine, other, strict=True):
+        for x, y in zip(a.edge_rounds, b.edge_rounds, strict=True):
+            np.testing.assert_array_equal(x.plan.bandwidth_hz, y.plan.bandwidth_hz)
+            np.testing.assert_array_equal(x.plan.cpu_hz, y.plan.cpu_hz)
+            assert x.plan.gossip_steps == y.plan.gossip_steps
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_less_time_for_no_more_energy_and_every_round_mixes_well_enough(seed):
+    world = paper_world(seed=seed)
+    policy = FedRTPlus()
+    plus = list(run_rounds(world, policy))
+    fedrt = list(run_rounds(world, make_policy("fedrt")))
+    mine, theirs = last_books(plus), last_books(fedrt)
+    assert mine.time_s < 0.92 * theirs.time_s
+    assert mine.spent_j.mean() <= theirs.spent_j.mean()
+    assert not mine.overspent_j.any()
+    rho = contraction_limit(world)
+    for done in plus:
+        plan = done.last.plan
+        assert contraction(plan.mixing) ** plan.gossip_steps <= rho
+        assert plan.status == "feasible"
+    # The same policy again, and a fresh one: a run does not depend on what was planned before it.
+    same_plans(plus, list(run_rounds(world, policy)))
+    same_plans(plus, list(run_rounds(world, FedRTPlus())))
+
+
+def test_the_limit_is_fedrts_median_in_this_world():
+    world = paper_world("rounds.global_rounds=9", seed=2)
+    plans = [done.last.plan for done in run_rounds(world, make_policy("fedrt"))]
+    left = [contraction(mixing_of(plan, "metropolis")) ** 10 for plan in plans]
+    assert contraction_limit(world) == np.median(left)
+    given = paper_world("rounds.global_rounds=9", "control.contraction_limit=0.25")
+    assert contraction_limit(given) == 0.25
+    seen = [done.last.seen.backhaul.contraction_limit for done in run_rounds(given, FedRTPlus())]
+    assert seen == [0.25] * 9
+    done = next(iter(run_rounds(given, make_policy("fedrt"))))
+    assert done.last.seen.backhaul.contraction_limit is None
+
+
+def test_a_limit_out_of_reach_is_said():
+    settings = ["control.contraction_limit=1e-6", "rounds.gossip_steps=2", 'base_graph.kind="ring"']
+    settings += [
+        "fleet.energy_j_per_edge_round=9",
+        "fleet.num_edges=7",
+        'fleet.cluster_sizes="even"',
+    ]
+    for done in run_rounds(make_world(tiny(*settings), 0), FedRTPlus()):
+        assert done.last.plan.status == "best-effort"
+        assert done.last.plan.gossip_steps == 2
+        assert done.last.plan.topology.sum() == 14
+    strict = make_world(tiny(*settings, 'control.budgets="strict"'), 0)
+    with pytest.raises(InfeasibleError, match="contraction limit = 1e-06: even every link and 2"):
+        list(run_rounds(strict, FedRTPlus()))
+    state = STATE | {"contraction_limit": 1e-9, "gossip_steps": 1}
+    state["backhaul_bps"] = np.where(np.eye(4)[::-1], 0.0, state["backhaul_bps"]).tolist()
+    with pytest.raises(InfeasibleError, match=r"state\.contraction_limit = 1e-09"):
+        plan_round(state, "fedrt-plus", strict=True)
+
+
+def test_the_slowest_cluster_is_as_quick_as_can_be_and_the_others_save():
+    state = read_state(STATE | {"contraction_limit": 0.05})
+    plan = FedRTPlus().plan(state.seen, state.books)
+    assert plan.status == "optimal"
+    best = allocate(state.seen, state.books.allowance)
+    cost = price(plan, state.seen)
+    ends = state.books.elapsed_s + cost.edge_time_s + cost.backhaul_s
+    slowest = int(np.argmax(ends))
+    part = state.seen.edge_of_device == slowest
+    np.testing.assert_array_equal(plan.cpu_hz[part], best.cpu_hz[part])
+    np.testing.assert_array_equal(plan.bandwidth_hz[part], best.bandwidth_hz[part])
+    # The others may use the time until the slowest is through, and only less energy.
+    hurried = FedRTPlus(energy="allowance").plan(state.seen, state.books)
+    full = price(hurried, state.seen)
+    assert ends.max() == np.max(state.books.elapsed_s + full.edge_time_s + full.backhaul_s)
+    assert cost.energy_j.sum() < 0.99 * full.energy_j.sum()
+    assert np.all(cost.energy_j <= state.books.allowance * (1 + 1e-9))
+
+
+def test_without_a_limit_all_gossip_steps_are_taken():
+    plan = plan_round(STATE, "fedrt-plus")
+    assert plan["gossip_steps"] == STATE["gossip_steps"]
+    assert plan_round(STATE | {"contraction_limit": 0.05}, "fedrt-plus")["gossip_steps"] < 10
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_each_part_runs_alone_by_its_import_path(part):
+    policy = make_policy(f"fedrt.policies.fedrt_plus:{part}")
+    assert policy.name == "fedrt-plus-" + part.replace("_", "-")
+    rounds = list(run_rounds(make_world(tiny(), 0), policy))
+    joint = [done.last.plan.mixing is not None for done in rounds]
+    assert joint == [part in ("joint_gossip", "gossip_and_slack")] * 4
+
+
+def test_parts_add_up():
+    """On the paper's FEMNIST every part alone is quicker than FedRT or saves energy."""
+    world = paper_world("rounds.global_rounds=20", seed=1)
+    time_s, energy_j = {}, {}
+    for name in ("fedrt", *(f"fedrt.policies.fedrt_plus:{part}" for part in PARTS), "fedrt-plus"):
+        books = last_books(list(run_rounds(world, make_policy(name))))
+        short = name.split(":")[-1]
+        time_s[short], energy_j[short] = books.time_s, books.spent_j.mean()
+    assert time_s["fedrt-plus"] < min(time_s["joint_gossip"], time_s["pacing"])
+    assert time_s["joint_gossip"] < time_s["exact_links"] < time_s["fedrt"]
+    assert time_s["pacing"] < time_s["fedrt"]
+    assert energy_j["slack"] < energy_j["fedrt"]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ["learning.participation=0.5"],
+        ["rounds.edge_rounds=3", "rounds.global_rounds=12"],
+        ["control.energy_horizon=paper"],
+        ["fleet.energy_j_per_edge_round=0.2"],
+        ["fleet.tx_power_w=0"],
+    ],
+)
+def test_unusual_runs_end_well(settings):
+    rounds = list(run_rounds(make_world(tiny(*settings), 1), FedRTPlus()))
+    assert all(np.isfinite(done.time_s) for done in rounds)
+    budgets = last_books(rounds)
+    if "fleet.energy_j_per_edge_round=0.2" in settings:
+        assert budgets.overspent_j.any()
+        assert rounds[-1].last.plan.status == "best-effort"

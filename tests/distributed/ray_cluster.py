@@ -21,9 +21,20 @@ from fedrt.learning.engine_stacked import StackedEngine
 assert (ROOT / "tools" / "ray_nodes.py").exists()
 from ray_nodes import Nodes  # noqa: E402
 
-__all__ = ["Nodes", "all_there", "alone", "double_case", "engine", "f64_recipe", "process_of", "train"]
+__all__ = [
+    "Nodes",
+    "all_there",
+    "alone",
+    "double_case",
+    "engine",
+    "f64_recipe",
+    "process_of",
+    "train",
+]
 
 CHUNK = 2
+
+
 def recipe(case: Case, **changes: Any) -> Recipe:
     """What the workers of a case train from."""
     made = Recipe(

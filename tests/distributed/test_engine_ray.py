@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -54,8 +56,12 @@ def nodes():
         ray.init(address=made.address, **QUIET)
         yield made
     finally:
-        ray.shutdown()
-        made.close()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ray.shutdown()
+            made.close()
+            del made
+            gc.collect()
 
 
 @pytest.fixture(scope="module")

@@ -24,6 +24,8 @@ PORT = 6379
 """Ray's own default."""
 ANSWER_S = 5.0
 """How long a cluster may take to answer at all."""
+STARTS = 3
+"""Tries to start a cluster: Ray gives its processes 30 s, and a busy machine may take longer."""
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
 
 
@@ -76,13 +78,18 @@ def read_address(text: str) -> tuple[str, int]:
 
 
 def _start(workers: int) -> None:
-    try:
-        with environment(ENVIRONMENT):
-            ray.init(address=LOCAL, num_cpus=workers, include_dashboard=False, **QUIET)
-    except Exception as error:
-        with suppress(Exception):
-            ray.shutdown()
-        raise FedrtError(f"--engine ray: no cluster could be started: {_short(error)}") from None
+    for tries in range(1, STARTS + 1):
+        try:
+            with environment(ENVIRONMENT):
+                ray.init(address=LOCAL, num_cpus=workers, include_dashboard=False, **QUIET)
+        except Exception as error:
+            with suppress(Exception):
+                ray.shutdown()
+            if tries == STARTS:
+                words = f"no cluster could be started: {_short(error)}"
+                raise FedrtError(f"--engine ray: {words}") from None
+        else:
+            return
 
 
 def _join(address: str) -> None:

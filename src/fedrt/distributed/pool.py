@@ -166,7 +166,9 @@ class Pool:
                 f" {lost}; --resume goes on"
             )
         if known:
-            self.say(f"lost a worker ({worker.where}): {self._count()} left; its part is done again")
+            self.say(
+                f"lost a worker ({worker.where}): {self._count()} left; its part is done again"
+            )
         time.sleep(min(LONGEST_PAUSE_S, 0.01 * 2**self.losses))
         self._recruit(worker.number)
 

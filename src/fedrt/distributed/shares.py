@@ -11,6 +11,7 @@ from fedrt.learning.engine import TrainingOrder
 
 IntArray = NDArray[np.int64]
 
+
 @dataclass(frozen=True)
 class Share:
     """Some whole edges of an order."""
@@ -25,9 +26,7 @@ class Share:
     """The devices' own order; `edge_of_device` counts within the share."""
 
 
-def share_out(
-    order: TrainingOrder, workers: int, pieces: int, most_edges: int
-) -> list[Share]:
+def share_out(order: TrainingOrder, workers: int, pieces: int, most_edges: int) -> list[Share]:
     """The order cut along its edges: each worker's in a row, about equal in steps.
 
     A worker's edges are in `pieces` shares, so that little is lost with it and others can help

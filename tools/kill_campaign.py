@@ -97,7 +97,7 @@ class Run:
     def start(self) -> None:
         """Start a process at it."""
         self.before, self.began = rounds_done(self.out), time.monotonic()
-        self.errors, self.words = tempfile.TemporaryFile(), self.command()
+        self.errors, self.words = tempfile.TemporaryFile(), self.command()  # noqa: SIM115
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         self.child = subprocess.Popen(
             self.words, env=environment, stdout=subprocess.DEVNULL, stderr=self.errors

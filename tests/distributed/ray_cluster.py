@@ -8,8 +8,8 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from torch import Tensor
 from learning_cases import Case, engine_case, small
+from torch import Tensor
 from trained import ROOT  # which also puts tools on the path
 
 from fedrt.distributed.engine_ray import RayEngine

@@ -24,6 +24,8 @@ PORT = 6379
 """Ray's own default."""
 ANSWER_S = 5.0
 """How long a cluster may take to answer at all."""
+NICENESS = {"RAY_worker_niceness": "0"}
+"""Ray's workers give way to every other process by default (15): here they do the work."""
 STARTS = 3
 """Tries to start a cluster: Ray gives its processes 30 s, and a busy machine may take longer."""
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
@@ -63,7 +65,8 @@ def connect(address: str | None, workers: int | None) -> Connection:
 
 def capacity(resource: str) -> int:
     """How many processors (`CPU`) or GPUs (`GPU`) the cluster has now."""
-    return int(ray.cluster_resources().get(resource, 0))
+    held: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    return int(held.get(resource, 0))
 
 
 def read_address(text: str) -> tuple[str, int]:
@@ -80,7 +83,7 @@ def read_address(text: str) -> tuple[str, int]:
 def _start(workers: int) -> None:
     for tries in range(1, STARTS + 1):
         try:
-            with environment(ENVIRONMENT):
+            with environment(ENVIRONMENT | NICENESS):
                 ray.init(address=LOCAL, num_cpus=workers, include_dashboard=False, **QUIET)
         except Exception as error:
             with suppress(Exception):

@@ -40,7 +40,7 @@ class _Kept:
 
 
 class RayEngine:
-    """An engine whose devices train in the workers of a pool. The driver's models are on the CPU."""
+    """An engine whose devices train in the workers of a pool; models are on the driver's CPU."""
 
     name = "ray"
 

@@ -76,7 +76,7 @@ class Pool:
         # With the driver's own object store: it outlives every worker.
         self.recipe = ray.put(recipe)
         resources = {"num_gpus": 1, "num_cpus": 1} if gpu else {"num_cpus": 1}
-        self.remote: Any = ray.remote(EdgeWorker).options(  # type: ignore[attr-defined]
+        self.remote: Any = ray.remote(EdgeWorker).options(
             **resources,
             max_restarts=0,
             scheduling_strategy="SPREAD",
@@ -103,10 +103,10 @@ class Pool:
                         worker, task = self.there[number], _next(waiting, number)
                         running[task.send(worker)] = worker, task
                 for ref in self._ready([*running, *self.coming]):
-                    worker, task = running.pop(ref, (None, None))
-                    if task is None:
+                    if ref in self.coming:
                         self._welcome(ref)
                         continue
+                    worker, task = running.pop(ref)
                     try:
                         answer = self._get(ref)
                     except _LostError as lost:

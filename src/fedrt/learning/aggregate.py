@@ -53,8 +53,8 @@ def _many_distances(models: Tensor) -> FloatArray:
     products take seconds where differences take minutes.
     """
     gram = torch.zeros(len(models), len(models), dtype=torch.float64, device=models.device)
-    for block in models.split(BLOCK, dim=1):
-        wide = block.double()
+    for start in range(0, models.shape[1], BLOCK):
+        wide = models[:, start : start + BLOCK].double()
         wide -= wide.mean(0)
         gram += wide @ wide.T
     squares = gram.diagonal()

@@ -1,8 +1,8 @@
 """Who holds what: the training samples of every device.
 
 All draws are keyed by the seed and by what is drawn. No sample is given twice, except by the
-bootstrap, which draws with replacement; IID, both Dirichlet forms and the writers give every sample,
-the pathological scheme those of the labels in use.
+bootstrap, which draws with replacement; IID, both Dirichlet forms and the writers give every
+sample, the pathological scheme those of the labels in use.
 """
 
 from __future__ import annotations

@@ -24,8 +24,6 @@ PORT = 6379
 """Ray's own default."""
 ANSWER_S = 5.0
 """How long a cluster may take to answer at all."""
-NICENESS = {"RAY_worker_niceness": "0"}
-"""Ray's workers give way to every other process by default (15): here they do the work."""
 STARTS = 3
 """Tries to start a cluster: Ray gives its processes 30 s, and a busy machine may take longer."""
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
@@ -83,7 +81,7 @@ def read_address(text: str) -> tuple[str, int]:
 def _start(workers: int) -> None:
     for tries in range(1, STARTS + 1):
         try:
-            with environment(ENVIRONMENT | NICENESS):
+            with environment(ENVIRONMENT):
                 ray.init(address=LOCAL, num_cpus=workers, include_dashboard=False, **QUIET)
         except Exception as error:
             with suppress(Exception):

@@ -223,8 +223,12 @@ def test_with_nobody_left_it_waits_says_so_and_goes_on(nodes, case, fresh, monke
             helpers[-1].start()
 
     monkeypatch.setattr(made.pool, "say", say)
+    processes = [process_of(made, number) for number in (0, 1)]
     for node in list(nodes.nodes):
         nodes.kill(node)
+    for process in processes:
+        # Left alone they would finish such a small order before they see that their node is gone.
+        os.kill(process, signal.SIGKILL)
     assert torch.equal(train(made, case.models, case.order), wanted)
     for helper in helpers:
         helper.join()

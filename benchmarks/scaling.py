@@ -8,8 +8,8 @@ two processes, the ray engine with two workers and with one, all on one thread e
 agree to float32's rounding first, and those of the two ray engines to the bit.
 
 `fleet`: a whole `fedrt run --engine ray` with devices whose shards are drawn with replacement, one
-local step of batch 8, one edge round, three global rounds; its memory is the sum of the peaks of all
-its processes in each round, pages that they share counted for each.
+local step of batch 8, one edge round, three global rounds; its memory is the sum of the peaks of
+all its processes in each round, pages that they share counted for each.
 """
 
 from __future__ import annotations

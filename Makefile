@@ -13,7 +13,7 @@ help:
 	@echo "make format  let ruff rewrite the code"
 	@echo "make bench   the control benchmark (minutes)"
 	@echo "make picture draw the README's picture of the page anew; needs Chromium"
-	@echo "make kill-campaign   kill and resume a training run 50 times (20 minutes)"
+	@echo "make kill-campaign   kill a training run 50 times, then workers, nodes and drivers (40 minutes)"
 	@echo "make verify-cell NAME=cifar10-iid/fedrt-0   train a cell of results/ again and compare"
 	@echo "make clean   remove .venv and caches"
 
@@ -43,6 +43,7 @@ picture: $(VENV)/.ready-dev
 
 kill-campaign: $(VENV)/.ready-dev
 	$(BIN)/python tools/kill_campaign.py --trials 50 --seed 0
+	$(BIN)/python tools/ray_campaign.py --trials 50 --seed 0
 
 verify-cell: $(VENV)/.ready
 	$(BIN)/python tools/verify_cell.py $(NAME)

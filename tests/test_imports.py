@@ -17,6 +17,7 @@ ORDER = [
     {"policies"},
     {"turns"},
     {"learning"},
+    {"distributed"},
     {"decision"},
     {"runs"},
     {"experiments"},

@@ -19,9 +19,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 TABLES = ("rounds", "edges", "links", "devices")
 ROUNDS = 40
@@ -74,37 +76,74 @@ class Killed:
         return f"{self.after_s:.2f} s ({reached})"
 
 
-def command(out: Path) -> list[str]:
-    """Starts the run, or goes on with it once there is something to go on with."""
-    fedrt = [sys.executable, "-m", "fedrt", "run", "--json"]
-    if out.exists():
-        return [*fedrt, "--resume", str(out)]
-    options = [word for setting in SETTINGS for word in ("--set", setting)]
-    return [*fedrt, "quickstart", "--out", str(out), "--device", "cpu", *options]
+class Run:
+    """A run in a process of its own, started and gone on with as often as it is killed."""
 
+    def __init__(self, out: Path, options: Sequence[str] = (), address: str = "") -> None:
+        self.out, self.options = out, options
+        self.address = ("--address", address) if address else ()
+        self.child: subprocess.Popen[bytes] | None = None
+        self.errors: IO[bytes] | None = None
 
-def run_for(out: Path, limit_s: float | None, *, in_rounds: bool = False) -> Killed | None:
-    """Run until it ends or the time is up, counted from its next checkpoint on if that is asked
-    for; None if it ended.
-    """
-    before, began = rounds_done(out), time.monotonic()
-    with tempfile.TemporaryFile() as errors:
+    def command(self) -> list[str]:
+        """Starts the run, or goes on with it once there is something to go on with."""
+        fedrt = [sys.executable, "-m", "fedrt", "run", "--json", *self.address]
+        if self.out.exists():
+            return [*fedrt, "--resume", str(self.out)]
+        settings = [word for setting in SETTINGS for word in ("--set", setting)]
+        where = ["--out", str(self.out), "--device", "cpu"]
+        return [*fedrt, "quickstart", *where, *self.options, *settings]
+
+    def start(self) -> None:
+        """Start a process at it."""
+        self.before, self.began = rounds_done(self.out), time.monotonic()
+        self.errors, self.words = tempfile.TemporaryFile(), self.command()  # noqa: SIM115
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        words = command(out)
-        child = subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=errors)
-        while in_rounds and child.poll() is None and (rounds_done(out) or 0) <= (before or 0):
+        self.child = subprocess.Popen(
+            self.words, env=environment, stdout=subprocess.DEVNULL, stderr=self.errors
+        )
+
+    def ends_within(self, limit_s: float | None, *, in_rounds: bool = False) -> bool:
+        """Whether it ends before the time is up, counted from its next checkpoint on if asked."""
+        assert self.child is not None
+        assert self.errors is not None
+        while in_rounds and self.child.poll() is None:
+            if (rounds_done(self.out) or 0) > (self.before or 0):
+                break
             time.sleep(0.005)
         try:
-            code = child.wait(timeout=limit_s)
+            code = self.child.wait(timeout=limit_s)
         except subprocess.TimeoutExpired:
-            child.kill()
-            child.wait()
-            return Killed(time.monotonic() - began, rounds_done(out))
+            return False
         if code:
-            errors.seek(0)
-            text = errors.read().decode(errors="replace")
-            raise RuntimeError(f"{' '.join(words)}: exit {code}\n{text}")
-    return None
+            self.errors.seek(0)
+            text = self.errors.read().decode(errors="replace")
+            raise RuntimeError(f"{' '.join(self.words)}: exit {code}\n{text}")
+        return True
+
+    def age_s(self) -> float:
+        """Seconds since the process was started."""
+        return time.monotonic() - self.began
+
+    def kill(self) -> None:
+        """With -9."""
+        if self.child is not None:
+            self.child.kill()
+            self.child.wait()
+        if self.errors is not None:
+            self.errors.close()
+
+
+def run_for(run: Run, limit_s: float | None, *, in_rounds: bool = False) -> Killed | None:
+    """Run until it ends or the time is up; None if it ended."""
+    run.start()
+    try:
+        if run.ends_within(limit_s, in_rounds=in_rounds):
+            return None
+        run.kill()
+        return Killed(run.age_s(), rounds_done(run.out))
+    finally:
+        run.kill()
 
 
 def rounds_done(out: Path) -> int | None:
@@ -123,34 +162,33 @@ class Span:
     rounds_s: float
 
 
-def measure(out: Path) -> Span:
+def measure(run: Run) -> Span:
     """Leave a run alone and time it."""
-    began = time.monotonic()
-    run_for(out, None)
-    life_s = time.monotonic() - began
-    rounds_s = float(json.loads((out / "summary.json").read_text())["wall_s"])
+    run_for(run, None)
+    life_s = run.age_s()
+    rounds_s = float(json.loads((run.out / "summary.json").read_text())["wall_s"])
     return Span(life_s, rounds_s * (ROUNDS - 1) / ROUNDS)
 
 
 def trial(out: Path, rng: random.Random, span: Span) -> list[Killed]:
     """Kill a run and go on until it ends; the kills. A delay may outlast the run."""
-    kills: list[Killed] = []
+    run, kills = Run(out), list[Killed]()
     for _ in range(rng.randint(1, MOST_KILLS)):
         in_rounds = rng.random() < 0.5
         delay_s = rng.uniform(0.0, span.rounds_s if in_rounds else span.life_s)
-        killed = run_for(out, delay_s, in_rounds=in_rounds)
+        killed = run_for(run, delay_s, in_rounds=in_rounds)
         if killed is None:
             return kills
         kills.append(killed)
-    run_for(out, None)
+    run_for(run, None)
     return kills
 
 
 def campaign(trials: int, seed: int, folder: Path, jobs: int = 1) -> bool:
     """Print a line for every trial and a verdict; whether all came out the same."""
     reference, again = folder / "reference", folder / "again"
-    run_for(reference, None)
-    span = measure(again)
+    run_for(Run(reference), None)
+    span = measure(Run(again))
     if found := differences(reference, again):
         print("two untouched runs differ already", *found, sep="\n  ")
         return False

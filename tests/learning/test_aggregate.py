@@ -109,6 +109,23 @@ def test_close_models_far_from_zero_keep_their_distance():
     assert distance_to_average(u[:1]) == 0
 
 
+def test_many_models_have_the_distances_of_few(monkeypatch):
+    """Far from zero, spread over four orders of magnitude, some equal: worst relative gap 1e-10."""
+    rng = np.random.default_rng(0)
+    spread = 10.0 ** rng.uniform(-4, 0, (90, 1))
+    u = torch.tensor(100 + spread * rng.standard_normal((90, 40_000)))
+    u[7], u[9] = u[3], u[3]
+    u[11, 5] += 1e-6
+    u[12] = u[11]
+    u[12, 4] += 1e-6
+    many = pairwise_distance(u)
+    monkeypatch.setattr("fedrt.learning.aggregate.FEW_MODELS", 90)
+    assert_allclose(many, pairwise_distance(u), rtol=1e-10)
+    assert_array_equal(many, many.T)
+    assert many[3, 7] == many[9, 7] == many[4, 4] == 0
+    assert many[11, 12] == pytest.approx(1e-6, rel=1e-6)
+
+
 def test_averaging_weights():
     """Within an edge equal shares, or 10 : 30 and 5 : 10 : 10; edge 1 has nobody."""
     edge_of_device = np.array([0, 0, 2, 2, 2])

@@ -13,6 +13,7 @@ from fedrt.learning.datasets import Dataset
 from fedrt.learning.partition import load_divided, partition
 from fedrt.scenario import load_scenario
 from fedrt.scenario.model import (
+    BootstrapPartition,
     DirichletPartition,
     IidPartition,
     PathologicalPartition,
@@ -256,3 +257,21 @@ def test_a_scenario_is_loaded_and_divided():
     assert_cover(parts, dataset, whole=True)
     assert_array_equal(parts[3], list(parts)[3])
     assert len(parts[2:5]) == 3
+
+
+def test_a_bootstrap_is_drawn_with_replacement_and_keyed_by_device():
+    """More devices than samples; a larger fleet has the same first devices; classes come evenly."""
+    dataset = balanced(20)
+    settings = BootstrapPartition(30)
+    small, large = (partition(dataset, settings, edges(n, n), 3) for n in (200, 300))
+    assert len(small) == 400 > len(dataset.train_labels)
+    assert set(small.sizes.tolist()) == {30}
+    for device in (0, 7, 399):
+        np.testing.assert_array_equal(small[device], large[device])
+        assert (np.diff(small[device]) >= 0).all()
+    assert any(len(np.unique(part)) < 30 for part in small)
+    counts = small.class_counts().sum(0) / small.sizes.sum()
+    # 12,000 draws of ten classes: 0.1 each, within four standard deviations of 0.0027.
+    np.testing.assert_allclose(counts, 0.1, atol=0.011)
+    other = partition(dataset, settings, edges(200, 200), 4)
+    assert (small.samples != other.samples).any()

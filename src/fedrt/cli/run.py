@@ -44,7 +44,14 @@ def add(commands: Commands[Parser]) -> None:
 
 def add_training(parser: Parser) -> None:
     """The options of every command that trains."""
-    parser.add_argument("--engine", metavar="E", help="stacked or sequential; default: stacked")
+    parser.add_argument(
+        "--engine", metavar="E", help="stacked, sequential or ray; default: stacked"
+    )
+    parser.add_argument(
+        "--address",
+        metavar="HOST",
+        help="of the Ray cluster to train on, HOST:PORT, or local; default: local",
+    )
     parser.add_argument("--device", metavar="D", help="cpu, cuda, ...; default: a GPU if there")
     parser.add_argument("--chunk", metavar="N", help="devices trained at a time; default: measured")
     parser.add_argument("--workers", metavar="N", help="processes; default: as it pays, on a CPU")
@@ -77,6 +84,9 @@ def read_options(args: argparse.Namespace) -> RunOptions:
     Maybe(words).read(data_dir, "--data-dir", problems)
     engine = words.read(args.engine or "stacked", "--engine", problems)
     device = words.read(args.device or "auto", "--device", problems)
+    Maybe(Text(300)).read(args.address, "--address", problems)
+    if args.address is not None and engine != "ray":
+        problems.append("--address: is for --engine ray")
     if problems:
         raise InputError(problems)
     return RunOptions(
@@ -89,6 +99,7 @@ def read_options(args: argparse.Namespace) -> RunOptions:
         keep_checkpoints=keep or 1,
         targets=tuple(value for value in targets if value is not None),
         tensorboard=getattr(args, "tensorboard", False),
+        address=args.address,
     )
 
 
@@ -107,7 +118,7 @@ def run(args: argparse.Namespace) -> None:
     fresh = args.resume is None
     path = _started_path(args) if fresh else _resumed_path(args)
     try:
-        summary = _carry_on(path, fresh=fresh, quiet=args.json)
+        summary = _carry_on(path, fresh=fresh, quiet=args.json, address=args.address)
     except KeyboardInterrupt:
         _note(f"stopped; go on with: {shlex.join(['fedrt', 'run', '--resume', str(path)])}")
         raise
@@ -120,14 +131,14 @@ def run(args: argparse.Namespace) -> None:
     print(f"saved in {path}")
 
 
-def _carry_on(path: Path, *, fresh: bool, quiet: bool) -> Summary:
+def _carry_on(path: Path, *, fresh: bool, quiet: bool, address: str | None) -> Summary:
     from fedrt.report.progress import training_progress
     from fedrt.runs.directory import read_run
     from fedrt.runs.training import carry_on
 
     rounds = read_run(path).scenario.rounds.global_rounds
     with training_progress(rounds, quiet=quiet) as progress:
-        return carry_on(path, progress, _note, fresh=fresh)
+        return carry_on(path, progress, _note, fresh=fresh, address=address)
 
 
 def _note(line: str) -> None:
@@ -138,8 +149,11 @@ OPTION_NAMES = {"scenario": "SCENARIO", "settings": "--set", "targets": "--targe
 
 
 def _resumed_path(args: argparse.Namespace) -> Path:
-    """The directory to go on with; it says everything, so nothing else may be given."""
-    mine = ("run", "resume", "json")
+    """The directory to go on with; it says everything, so nothing else may be given.
+
+    Except where: a cluster may be gone while the run is to go on.
+    """
+    mine = ("run", "resume", "json", "address")
     given = [name for name, value in vars(args).items() if name not in mine and value]
     if given:
         names = ", ".join(OPTION_NAMES.get(n, "--" + n.replace("_", "-")) for n in given)

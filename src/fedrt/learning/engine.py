@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -86,6 +86,24 @@ def edge_starts(edge_of_device: IntArray) -> list[int]:
     """Where the devices of each edge begin that has any."""
     starts: list[int] = np.flatnonzero(np.diff(edge_of_device, prepend=-1)).tolist()
     return starts
+
+
+@runtime_checkable
+class Evaluates(Protocol):
+    """An engine that evaluates models where it trains them."""
+
+    def accuracies(self, states: Tensor) -> list[float]:
+        """The accuracy of each state on the test set."""
+        ...
+
+
+@runtime_checkable
+class Closes(Protocol):
+    """An engine that has started something it must end."""
+
+    def close(self) -> None:
+        """End it."""
+        ...
 
 
 def check_finite(

@@ -25,8 +25,8 @@ BLOCK = 16_384
 """Devices whose batches are drawn together: memory for them stays bounded."""
 
 
-_Draws = tuple[IntArray, IntArray | None]
-"""The batches of a block of devices for all steps, and their augmentation."""
+_Draws = tuple[IntArray, IntArray | None, IntArray]
+"""The batches of a block of devices for all steps, their augmentation, and their models' seeds."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,9 @@ class _Chunk:
 class StackedEngine:
     """SGD with momentum like the sequential engine's, for a chunk of devices at a time.
 
-    Devices with fewer steps than others of their chunk stand still when they are through.
+    Devices with fewer steps than others of their chunk stand still when they are through. With
+    `by_edge` no chunk holds devices of two edges: what an edge comes to then does not depend, to
+    the bit, on which other edges are in the order.
     """
 
     name = "stacked"
@@ -63,9 +65,11 @@ class StackedEngine:
         chunk: int,
         compiled: bool = False,
         half: bool = False,
+        by_edge: bool = False,
     ) -> None:
         self.model, self.samples, self.batches = model, samples, batches
         self.augment, self.chunk, self.compiled = augment, chunk, compiled
+        self.by_edge = by_edge
         # A compiler makes its own of convolutions; written out as products they would hide.
         stacked = StackedModule(model.module, by_rows=False if compiled else None)
         self.notes = stacked.notes
@@ -118,14 +122,12 @@ class StackedEngine:
         greatest number in each one's model.
         """
         found = np.zeros((2, len(order.devices)))
-        # Devices of equal steps side by side, so that few stand still.
-        by_steps = np.argsort(-order.local_steps, kind="stable")
-        for start in range(0, len(by_steps), BLOCK):
-            block = by_steps[start : start + BLOCK]
+        blocks = self._blocks(order)
+        for places in blocks:
+            block = np.concatenate(places)
             draws = self._draw(order.t, order.r, order, block)
-            waiting = []
-            for first in range(0, len(block), self.chunk):
-                place = block[first : first + self.chunk]
+            waiting, first = [], 0
+            for place in places:
                 chunk = self._chunk(order, place, draws, first, models.device)
                 joined, losses = self._train_chunk(models, chunk)
                 if total is not None:
@@ -135,12 +137,27 @@ class StackedEngine:
                 least, most = joined.aminmax(dim=1)
                 largest = torch.maximum(-least, most).double()
                 waiting.append((place, torch.stack([losses, largest])))
-            if models.is_cuda and order.then is not None and len(block) == len(by_steps):
+                first += len(place)
+            if models.is_cuda and order.then is not None and len(blocks) == 1:
                 # A GPU is still at work: draw what most likely comes next.
                 self._draw(*order.then, order, block)
             for place, both in waiting:
                 found[:, place] = both.cpu().numpy()[:, : len(place)]
         return found[0], found[1]
+
+    def _blocks(self, order: TrainingOrder) -> list[list[IntArray]]:
+        """Places in the order that train together, by blocks whose batches are drawn together.
+
+        Devices of equal steps are side by side, so that few stand still.
+        """
+        if self.by_edge:
+            return _edge_blocks(order, self.chunk)
+        by_steps = np.argsort(-order.local_steps, kind="stable")
+        blocks = [by_steps[start : start + BLOCK] for start in range(0, len(by_steps), BLOCK)]
+        return [
+            [block[first : first + self.chunk] for first in range(0, len(block), self.chunk)]
+            for block in blocks
+        ]
 
     def _draw(self, t: int, r: int, order: TrainingOrder, block: IntArray) -> _Draws:
         """The batches of a block of an order's devices, as of edge round (t, r); kept for once."""
@@ -149,7 +166,8 @@ class StackedEngine:
         if self.ahead is not None and self.ahead[0] == key:
             return self.ahead[1]
         shifts = self.batches.draw_augmentation(t, r, steps, devices) if self.augment else None
-        draws = (self.batches.draw(t, r, steps, devices), shifts)
+        seeds = self.batches.draw_seeds(t, r, devices)
+        draws = (self.batches.draw(t, r, steps, devices), shifts, seeds)
         self.ahead = (key, draws)
         return draws
 
@@ -171,7 +189,7 @@ class StackedEngine:
         steps = int(order.local_steps[place].max())
         weight = np.pad(order.weight[place], (0, lacking))
         place = np.pad(place, (0, lacking), mode="edge")
-        chosen, shifts = draws
+        chosen, shifts, seeds = draws
         moves = None
         if shifts is not None:
             moves = torch.as_tensor(shifts[:steps, column], device=device)
@@ -183,7 +201,7 @@ class StackedEngine:
             counts=torch.as_tensor(order.local_steps[place], device=device),
             # One program for even and uneven chunks: compiling it takes longer than masking costs.
             uneven=self.compiled or int(order.local_steps[place].min()) < steps,
-            seed=int(self.batches.draw_seeds(order.t, order.r, order.devices[place[:1]])[0]),
+            seed=int(seeds[first]),
         )
 
     def _train_chunk(self, models: Tensor, chunk: _Chunk) -> tuple[Tensor, Tensor]:
@@ -204,6 +222,22 @@ class StackedEngine:
             moving = None if counts is None else counts > number
             losses += self.rule.take(state, chosen[number], moves, moving)
         return state.joined(), losses
+
+
+def _edge_blocks(order: TrainingOrder, chunk: int) -> list[list[IntArray]]:
+    """The same with each edge's devices in chunks of their own, of even size."""
+    by_edge = np.lexsort((-order.local_steps, order.edge_of_device))
+    cuts = np.flatnonzero(np.diff(order.edge_of_device[by_edge])) + 1
+    blocks: list[list[IntArray]] = []
+    held = BLOCK
+    for members in np.split(by_edge, cuts) if len(by_edge) else []:
+        for place in np.array_split(members, -(-len(members) // chunk)):
+            if held + len(place) > BLOCK:
+                blocks.append([])
+                held = 0
+            blocks[-1].append(place)
+            held += len(place)
+    return blocks
 
 
 def _add_up(total: Tensor, chunk: _Chunk, joined: Tensor) -> None:

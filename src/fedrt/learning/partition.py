@@ -1,14 +1,14 @@
 """Who holds what: the training samples of every device.
 
-All draws are keyed by the seed and by what is drawn. No sample is given twice; IID, both Dirichlet
-forms and the writers give every sample, the pathological scheme those of the labels in use.
+All draws are keyed by the seed and by what is drawn. No sample is given twice, except by the
+bootstrap, which draws with replacement; IID, both Dirichlet forms and the writers give every
+sample, the pathological scheme those of the labels in use.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import overload
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from fedrt.errors import InputError
 from fedrt.learning.datasets import Dataset, load_dataset
 from fedrt.scenario.model import (
+    BootstrapPartition,
     DirichletPartition,
     IidPartition,
     Learning,
@@ -36,9 +37,14 @@ FIELD = "scenario.learning.partition"
 
 @dataclass(frozen=True, eq=False)
 class Parts(Sequence[IntArray]):
-    """For every device the numbers of its training samples, in rising order; a sequence of them."""
+    """For every device the numbers of its training samples, in rising order; a sequence of them.
 
-    indices: tuple[IntArray, ...]
+    They lie in one array, device after device: fleets may be large.
+    """
+
+    samples: IntArray
+    cuts: IntArray
+    """Device i holds `samples[cuts[i] : cuts[i + 1]]`."""
     labels: IntArray
     num_classes: int
     edge_of_device: IntArray
@@ -48,24 +54,27 @@ class Parts(Sequence[IntArray]):
     @overload
     def __getitem__(self, device: slice) -> tuple[IntArray, ...]: ...
     def __getitem__(self, device: int | slice) -> IntArray | tuple[IntArray, ...]:
-        return self.indices[device]
+        if isinstance(device, slice):
+            return tuple(self[i] for i in range(len(self))[device])
+        place = range(len(self))[device]
+        return self.samples[self.cuts[place] : self.cuts[place + 1]]
 
     def __len__(self) -> int:
-        return len(self.indices)
+        return len(self.cuts) - 1
 
     def __iter__(self) -> Iterator[IntArray]:
-        return iter(self.indices)
+        return (self[device] for device in range(len(self)))
 
     @property
     def sizes(self) -> IntArray:
         """How many samples each device holds."""
-        return np.array([len(part) for part in self.indices], dtype=np.int64)
+        return np.diff(self.cuts)
 
     def class_counts(self) -> IntArray:
         """How many samples of each class each device holds, devices x classes."""
-        device = np.repeat(np.arange(len(self.indices)), self.sizes)
-        flat = device * self.num_classes + self.labels[np.concatenate(self.indices)]
-        size = len(self.indices) * self.num_classes
+        device = np.repeat(np.arange(len(self)), self.sizes)
+        flat = device * self.num_classes + self.labels[self.samples]
+        size = len(self) * self.num_classes
         return np.bincount(flat, minlength=size).reshape(-1, self.num_classes)
 
 
@@ -86,6 +95,10 @@ def partition(dataset: Dataset, settings: Partition, edge_of_device: IntArray, s
     """Every device's training samples; an InputError where a device would get none."""
     edge_of_device = np.asarray(edge_of_device)
     labels, devices = dataset.train_labels, len(edge_of_device)
+    if isinstance(settings, BootstrapPartition):
+        samples = _bootstrap(len(labels), devices, settings.samples_per_device, seed)
+        cuts = settings.samples_per_device * np.arange(devices + 1)
+        return Parts(samples, cuts, labels, dataset.num_classes, edge_of_device)
     if devices > len(labels):
         rule = f"at least one per device ({devices})"
         raise InputError(f"{dataset.name}: has {len(labels)} training samples: must be {rule}")
@@ -100,19 +113,24 @@ def partition(dataset: Dataset, settings: Partition, edge_of_device: IntArray, s
             holders = _pathological(dataset, settings.labels_per_cluster, edge_of_device, seed)
         case _:
             holders = _by_writer(dataset, devices)
-    indices = _indices(holders, devices)
-    empty = [n for n, part in enumerate(indices) if not len(part)]
-    if empty:
+    # Samples that nobody holds, -1, come first and are left out.
+    order = np.argsort(holders, kind="stable")[np.count_nonzero(holders < 0) :]
+    cuts = np.searchsorted(holders[order], np.arange(devices + 1))
+    empty = np.flatnonzero(np.diff(cuts) == 0)
+    if empty.size:
         also = f" and {len(empty) - 1} more" if len(empty) > 1 else ""
         raise InputError(f"{FIELD} of {dataset.name}: device {empty[0]}{also} would hold no sample")
-    return Parts(indices, labels, dataset.num_classes, edge_of_device)
+    return Parts(order, cuts, labels, dataset.num_classes, edge_of_device)
 
 
-def _indices(holder_of_sample: IntArray, devices: int) -> tuple[IntArray, ...]:
-    """For every device the samples it holds, from the holder of each; -1 is nobody."""
-    order = np.argsort(holder_of_sample, kind="stable")
-    cuts = np.searchsorted(holder_of_sample[order], np.arange(devices + 1))
-    return tuple(order[a:b].astype(np.int64) for a, b in pairwise(cuts))
+def _bootstrap(count: int, devices: int, each: int, seed: int) -> IntArray:
+    """Every device's samples, device after device: so many independent draws from all.
+
+    Row i of the stream is device i's, whatever the fleet's size.
+    """
+    drawn = stream(seed, "partition bootstrap").integers(count, size=(devices, each))
+    drawn.sort(axis=1)
+    return drawn.reshape(-1)
 
 
 def _even_sizes(count: int, shares: int) -> IntArray:

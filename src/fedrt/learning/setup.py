@@ -14,7 +14,7 @@ from torch import Tensor
 from fedrt.checks import problem
 from fedrt.errors import InputError, reason
 from fedrt.learning.batches import Batches
-from fedrt.learning.engine import Engine
+from fedrt.learning.engine import Closes, Engine, Evaluates
 from fedrt.learning.engine_sequential import SequentialEngine
 from fedrt.learning.engine_stacked import StackedEngine
 from fedrt.learning.evaluate import StackedAccuracy, accuracy
@@ -59,6 +59,7 @@ def make_stacked(
     scenario: Scenario,
     chunk: int = DEFAULT_CHUNK,
     compiled: bool = False,
+    by_edge: bool = False,
 ) -> StackedEngine:
     """A stacked engine in this process."""
     learning = scenario.learning
@@ -72,6 +73,7 @@ def make_stacked(
         half=learning.dtype == "bfloat16",
         chunk=chunk,
         compiled=compiled,
+        by_edge=by_edge,
     )
 
 
@@ -97,6 +99,17 @@ class WorkerRecipe:
 
 
 @dataclass(frozen=True)
+class Material:
+    """What any engine of a world is made from."""
+
+    samples: Samples
+    batches: Batches
+    model: FlatModel
+    parts: Parts
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Setup:
     """What every learner of a world shares. Engines and the model are scratch space, not state."""
 
@@ -115,6 +128,8 @@ class Setup:
         """The accuracies of several model states on the test set."""
         half = self.world.scenario.learning.dtype == "bfloat16"
         here = self.engine
+        if isinstance(here, Evaluates):
+            return here.accuracies
         if isinstance(here, StackedEngine) and here.compiled and self.first_model.is_cuda:
             return StackedAccuracy(self.model, self.samples, half)
         model, samples = self.model, self.samples
@@ -130,7 +145,7 @@ class Setup:
 
     def close(self) -> None:
         """End what the engine started."""
-        if isinstance(self.engine, WorkerEngine):
+        if isinstance(self.engine, Closes):
             self.engine.close()
 
 
@@ -150,32 +165,19 @@ def make_setup(
     `tuning_file` what it says is used, so that a resumed run trains exactly as before.
     """
     scenario = world.scenario
-    learning = scenario.learning
     if engine not in ENGINES:
-        raise InputError(problem("engine", engine, "one of " + ", ".join(ENGINES)))
-    where = find_device(device)
-    dtype = DTYPES[learning.dtype]
-    dataset, parts = load_divided(learning, data_dir, world.fleet.edge_of_device, world.seed)
-    if learning.augment and dataset.train_images.ndim != 4:
-        raise InputError("scenario.learning.augment = true: needs images, (n, height, width, c)")
-    samples = Samples(dataset, dtype, where)
-    batches = Batches(parts, learning.batch_size, world.seed)
-    module = make_model(learning.model, samples.shape, dataset.num_classes, world.seed)
-    check_trains(module, learning.model, samples.shape, learning.batch_size)
-    model = FlatModel(module, dtype, where)
-    if where.type == "cpu" and "OMP_NUM_THREADS" not in os.environ and model.size < SMALL_MODEL:
-        # Threads cost a small model more than they bring: twice the time with two.
-        torch.set_num_threads(1)
-    first_model = model.state()
-    notes = _notes(world.model_bits, model.num_parameters)
+        raise InputError(problem("engine", engine, "one of " + ", ".join([*ENGINES, "ray"])))
+    material = make_material(world, find_device(device), data_dir)
+    model, samples, batches = material.model, material.samples, material.batches
+    first_model, notes = model.state(), material.notes
     made: Engine
     if engine == "stacked":
-        tuning = _tuning(world, model, samples, batches, chunk, workers, tuning_file)
+        tuning = find_tuning(world, material, chunk, workers, tuning_file)
         here = make_stacked(model, samples, batches, scenario, tuning.chunk, tuning.compiled)
         notes = (*notes, *(f"note: stacked training: {line}" for line in here.notes))
         made = here
         if tuning.workers > 1:
-            classes = dataset.num_classes
+            classes = material.parts.num_classes
             recipe = WorkerRecipe(samples, batches, scenario, classes, world.seed, tuning.chunk)
             models = first_model.repeat(world.fleet.num_edges, 1)
             made = WorkerEngine(recipe, models, tuning.workers)
@@ -188,21 +190,35 @@ def make_setup(
         batches=batches,
         engine=made,
         first_model=first_model,
-        parts=parts,
+        parts=material.parts,
         notes=notes,
     )
 
 
-def _tuning(
-    world: World,
-    model: FlatModel,
-    samples: Samples,
-    batches: Batches,
-    chunk: int | None,
-    workers: int | None,
-    file: Path | None,
+def make_material(world: World, where: torch.device, data_dir: Path | None) -> Material:
+    """The data and the model of a scenario under a seed, on a device."""
+    learning = world.scenario.learning
+    dtype = DTYPES[learning.dtype]
+    dataset, parts = load_divided(learning, data_dir, world.fleet.edge_of_device, world.seed)
+    if learning.augment and dataset.train_images.ndim != 4:
+        raise InputError("scenario.learning.augment = true: needs images, (n, height, width, c)")
+    samples = Samples(dataset, dtype, where)
+    batches = Batches(parts, learning.batch_size, world.seed)
+    module = make_model(learning.model, samples.shape, dataset.num_classes, world.seed)
+    check_trains(module, learning.model, samples.shape, learning.batch_size)
+    model = FlatModel(module, dtype, where)
+    if where.type == "cpu" and "OMP_NUM_THREADS" not in os.environ and model.size < SMALL_MODEL:
+        # Threads cost a small model more than they bring: twice the time with two.
+        torch.set_num_threads(1)
+    notes = _notes(world.model_bits, model.num_parameters)
+    return Material(samples, batches, model, parts, notes)
+
+
+def find_tuning(
+    world: World, material: Material, chunk: int | None, workers: int | None, file: Path | None
 ) -> Tuning:
     """What is given, else what the run's file says, else what this machine is known for."""
+    model, samples, batches = material.model, material.samples, material.batches
     scenario = world.scenario
     rounds, learning, devices = scenario.rounds, scenario.learning, world.fleet.num_devices
     on_gpu = samples.device.type == "cuda"

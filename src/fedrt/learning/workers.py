@@ -27,6 +27,8 @@ from fedrt.learning.engine_stacked import StackedEngine
 # Freed memory stays with the process: taking it anew from the system for every step costs more
 # than the arithmetic saves.
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**32), "MALLOC_TRIM_THRESHOLD_": str(2**40)}
+ENVIRONMENT = KEEP_MEMORY | {"OMP_NUM_THREADS": "1"}
+"""Of a process that trains on one thread."""
 
 MakeEngine = Callable[[], StackedEngine]
 
@@ -42,7 +44,7 @@ class WorkerEngine:
         context = mp.get_context("spawn")
         self.links: list[Any] = []
         self.processes: list[Any] = []
-        with _environment(KEEP_MEMORY | {"OMP_NUM_THREADS": "1"}), _deaf_children():
+        with environment(ENVIRONMENT), _deaf_children():
             for number in range(workers):
                 here, there = context.Pipe()
                 args = (make, there, self.models, self.totals[number])
@@ -147,7 +149,7 @@ def _deaf_children() -> Iterator[None]:
 
 
 @contextmanager
-def _environment(values: dict[str, str]) -> Iterator[None]:
+def environment(values: dict[str, str]) -> Iterator[None]:
     """Environment variables for processes that start in the block."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)

@@ -9,7 +9,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from fedrt.turns import GlobalRound
 from fedrt.world.world import World
 
 Progress = Callable[[GlobalRound], None]
+RAY = "ray"
 OpenTrainer = Callable[[World, "RunOptions", Path | None], AbstractContextManager[Any]]
 
 
@@ -45,6 +46,8 @@ class RunOptions:
     targets: tuple[float, ...] = setting(Listed(Real(least=0, most=1)), ())
     tensorboard: bool = setting(Flag(), False)
     device_rows: bool | None = setting(Maybe(Flag()), None)
+    address: str | None = setting(Maybe(Text(300)), None)
+    """Of the cluster that the ray engine trains on; none: one of its own on this machine."""
 
 
 def start_run(
@@ -62,14 +65,18 @@ def carry_on(
     *,
     fresh: bool = False,
     open_trainer: OpenTrainer | None = None,
+    address: str | None = None,
 ) -> Summary:
     """Train from the newest checkpoint to the end; the summary. A finished run is not run again.
 
     `fresh` says that the directory was made for this call: if what was asked for cannot even start,
     the directory goes again, so that the command can be given anew. `open_trainer` is for callers
-    that carry on several runs with one setup.
+    that carry on several runs with one setup. `address` is that of another cluster than the run's
+    own options name.
     """
     run, options = _read(path)
+    if address is not None and options.engine != RAY:
+        raise InputError(f"--address: {path} trains with --engine {options.engine}, not {RAY}")
     if run.summary is not None:
         return run.summary
     directory = RunDirectory(path)
@@ -78,6 +85,7 @@ def carry_on(
         run, options = _read(path)
         if run.summary is not None:
             return run.summary
+        options = replace(options, address=address or options.address)
         checkpoints = Checkpoints(path, options.keep_checkpoints)
         for folder in (path, checkpoints.checkpoints, checkpoints.records):
             clear_torn(folder)
@@ -105,11 +113,24 @@ def make_run_setup(world: World, options: RunOptions, tuning_file: Path | None) 
     """The data, model and engine that the options ask for; loads torch."""
     from fedrt.learning.setup import make_setup
 
+    data_dir = Path(options.data_dir) if options.data_dir else None
+    if options.engine == RAY:
+        from fedrt.distributed.setup import make_ray_setup
+
+        return make_ray_setup(
+            world,
+            address=options.address,
+            device=options.device,
+            data_dir=data_dir,
+            chunk=options.chunk,
+            workers=options.workers,
+            tuning_file=tuning_file,
+        )
     return make_setup(
         world,
         engine=options.engine,
         device=options.device,
-        data_dir=Path(options.data_dir) if options.data_dir else None,
+        data_dir=data_dir,
         chunk=options.chunk,
         workers=options.workers,
         tuning_file=tuning_file,

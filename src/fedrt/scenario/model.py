@@ -214,11 +214,21 @@ class WriterPartition:
     kind: ClassVar[str] = "writer"
 
 
+@dataclass(frozen=True)
+class BootstrapPartition:
+    """Every device draws its samples from all, with replacement: fleets larger than the data."""
+
+    kind: ClassVar[str] = "bootstrap"
+    samples_per_device: int = setting(Whole(1, 1_000_000))
+
+
 Channel = UniformSnr | GaussMarkovSnr | PathLossSnr | Trace | Custom
 Bandwidth = ConstantBandwidth | UniformBandwidth | ScaledTrace | Custom
 BackhaulSpeed = ConstantBackhaul | UniformBackhaul | ScaledTrace | Custom
 BaseGraph = CompleteGraph | RingGraph | StarGraph | ErdosRenyiGraph | LinkListGraph
-Partition = IidPartition | DirichletPartition | PathologicalPartition | WriterPartition
+Partition = (
+    IidPartition | DirichletPartition | PathologicalPartition | WriterPartition | BootstrapPartition
+)
 
 
 @dataclass(frozen=True)
@@ -245,7 +255,15 @@ class Learning:
     """`bfloat16` shortens the layers' arithmetic only: parameters and updates stay float32."""
     evaluate_every: int = setting(Whole(1, 1_000_000), 5)
     partition: Partition = setting(
-        Kinds((IidPartition, DirichletPartition, PathologicalPartition, WriterPartition)),
+        Kinds(
+            (
+                IidPartition,
+                DirichletPartition,
+                PathologicalPartition,
+                WriterPartition,
+                BootstrapPartition,
+            )
+        ),
         IidPartition(),
     )
 

@@ -1,0 +1,129 @@
+"""The Ray cluster that a run trains on: one of its own on this machine, or one at an address.
+
+Trusted networks only: whoever reaches a Ray cluster can run code on it.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import warnings
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+
+from fedrt.checks import shown
+from fedrt.errors import FedrtError, InputError, reason
+from fedrt.learning.tuning import cores
+from fedrt.learning.workers import ENVIRONMENT, environment
+
+LOCAL = "local"
+PORT = 6379
+"""Ray's own default."""
+ANSWER_S = 5.0
+"""How long a cluster may take to answer at all."""
+STARTS = 3
+"""Tries to start a cluster: Ray gives its processes 30 s, and a busy machine may take longer."""
+QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+
+
+@dataclass(frozen=True)
+class Connection:
+    """A cluster that this process has joined."""
+
+    mine: bool
+    """Whether it was joined for this run, and so has to be left."""
+    own: bool = False
+    """Whether it was started for this run: its processes have the environment of workers."""
+
+    def end(self) -> None:
+        """Leave it; one's own ends with that."""
+        if self.mine:
+            ray.shutdown()
+
+
+def connect(address: str | None, workers: int | None) -> Connection:
+    """Join a cluster, or start one for so many workers, by default one for each core.
+
+    A process that has joined one already stays with it.
+    """
+    if ray.is_initialized():
+        return Connection(mine=False)
+    own = address in (None, LOCAL)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if own:
+            _start(workers or cores())
+        else:
+            _join(str(address))
+    return Connection(mine=True, own=own)
+
+
+def capacity(resource: str) -> int:
+    """How many processors (`CPU`) or GPUs (`GPU`) the cluster has now."""
+    held: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    return int(held.get(resource, 0))
+
+
+def read_address(text: str) -> tuple[str, int]:
+    """Host and port; Ray's default port where none is given."""
+    host, colon, port = text.rpartition(":")
+    if not colon:
+        return text, PORT
+    if not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+        rule = f"must be HOST, HOST:PORT or {LOCAL}"
+        raise InputError(f"--address {shown(text)}: {rule}")
+    return host, int(port)
+
+
+def _start(workers: int) -> None:
+    for tries in range(1, STARTS + 1):
+        try:
+            with environment(ENVIRONMENT):
+                ray.init(address=LOCAL, num_cpus=workers, include_dashboard=False, **QUIET)
+        except Exception as error:
+            with suppress(Exception):
+                ray.shutdown()
+            if tries == STARTS:
+                words = f"no cluster could be started: {_short(error)}"
+                raise FedrtError(f"--engine ray: {words}") from None
+        else:
+            return
+
+
+def _join(address: str) -> None:
+    host, port = read_address(address)
+    nobody = f"--address {shown(address)}: no Ray cluster answers there"
+    try:
+        with socket.create_connection((host, port), timeout=ANSWER_S) as line:
+            numeric = line.getpeername()[0]
+            if not _speaks_http2(line):
+                raise InputError(nobody)
+    except (OSError, UnicodeError) as error:
+        raise InputError(f"{nobody}: {reason(error)}") from None
+    where = f"[{numeric}]:{port}" if ":" in numeric else f"{numeric}:{port}"
+    try:
+        ray.init(address=where, **QUIET)
+    except Exception as error:
+        with suppress(Exception):
+            ray.shutdown()
+        raise InputError(
+            f"--address {shown(address)}: cannot be joined; this machine must be part of the"
+            f" cluster (ray start --address={where}): {_short(error)}"
+        ) from None
+
+
+def _speaks_http2(line: socket.socket) -> bool:
+    """Whether a settings frame answers ours, as in every server of remote calls.
+
+    Ray itself would try for 40 s before it gave up on anything else.
+    """
+    line.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
+    answer = line.recv(9)
+    return len(answer) == 9 and answer[3] == 4
+
+
+def _short(error: BaseException) -> str:
+    return reason(error).split(". ")[0][:300]

@@ -1,0 +1,158 @@
+"""The stacked engine over a cluster: each worker trains whole edges, the driver holds all models.
+
+Nothing an edge comes to depends on who else is trained where, so the number of workers, their
+places and their loss change no bit. Models go to a worker for the first edge round after a mixing;
+until the next one it goes on from its own. The averaged models of every edge round come back: the
+driver can have any share of any round done again elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fedrt.distributed.pool import Pool, Worker
+from fedrt.distributed.shares import Share, share_out
+from fedrt.distributed.worker import Answer, Job, as_tensor
+from fedrt.learning.engine import Trained, TrainingOrder, check_finite
+
+FloatArray = NDArray[np.float64]
+
+SHARE_BYTES = 64 * 2**20
+"""Of models that go to a worker at a time."""
+PIECES = 4
+"""Shares of each worker: little is lost with it, and others can help out."""
+
+
+@dataclass
+class _Kept:
+    """Who has kept which rows of some edge models for the round that follows."""
+
+    number: int = -1
+    models: Tensor | None = None
+    serial_of_edge: dict[int, int] = field(default_factory=dict)
+
+
+class RayEngine:
+    """An engine whose devices train in the workers of a pool; models are on the driver's CPU."""
+
+    name = "ray"
+
+    def __init__(self, pool: Pool, end: Callable[[], None] = lambda: None) -> None:
+        self.pool, self.end = pool, end
+        self.calls = 0
+        self.kept = _Kept()
+
+    def train(self, models: Tensor, order: TrainingOrder) -> Trained:
+        self.calls += 1
+        again = order.then is not None and order.then[0] == order.t
+        round_ = _Round(
+            models=models,
+            result=models.clone(),
+            loss_sum=np.zeros(len(order.devices)),
+            told=np.zeros(len(order.devices)),
+            # Only for the very models that came out last; others have to be sent.
+            before=self.kept if self.kept.models is models else _Kept(),
+            after=_Kept(self.calls if again else -1),
+        )
+        each = models.element_size() * models.shape[1]
+        most = len(models) if self.pool.gpu else max(1, SHARE_BYTES // each)
+        pieces = 1 if self.pool.gpu else PIECES
+        shares = share_out(order, self.pool.size, pieces, most)
+        self.kept = _Kept()
+        self.pool.carry_out([_Training(share, round_) for share in shares])
+        refused = None
+        if order.screening is None:
+            check_finite(round_.loss_sum, round_.told, order)
+        else:
+            refused = round_.told.astype(np.int64)
+        if again:
+            self.kept = round_.after
+            self.kept.models = round_.result
+        return Trained(round_.result, round_.loss_sum, refused)
+
+    def accuracies(self, states: Tensor) -> list[float]:
+        """The accuracy of each state on the test set, measured by the workers."""
+        each = states.element_size() * states.shape[1]
+        most = max(1, SHARE_BYTES // each)
+        size = min(most, -(-len(states) // (PIECES * self.pool.size)))
+        found: list[float] = [np.nan] * len(states)
+        starts = range(0, len(states), size)
+        self.pool.carry_out(
+            [
+                _Evaluation(i % self.pool.size, start, states[start : start + size], found)
+                for i, start in enumerate(starts)
+            ]
+        )
+        return found
+
+    def close(self) -> None:
+        """End the workers, and the cluster if it was started for them."""
+        self.pool.close()
+        self.end()
+
+
+@dataclass
+class _Round:
+    """An edge round on its way."""
+
+    models: Tensor
+    result: Tensor
+    loss_sum: FloatArray
+    told: FloatArray
+    """Of each device, as `StackedEngine.add_up` says."""
+    before: _Kept
+    after: _Kept
+
+
+@dataclass
+class _Training:
+    """A share of an edge round to be trained."""
+
+    share: Share
+    round: _Round
+
+    @property
+    def owner(self) -> int:
+        return self.share.owner
+
+    def send(self, worker: Worker) -> Any:
+        edges, before = self.share.edges, self.round.before
+        kept = all(before.serial_of_edge.get(edge) == worker.serial for edge in edges.tolist())
+        job = Job(
+            order=self.share.order,
+            edges=edges,
+            models=None if kept else self.round.models[torch.as_tensor(edges)].numpy(),
+            kept_as=before.number,
+            keep_as=self.round.after.number,
+        )
+        return worker.actor.train.remote(job)
+
+    def take(self, worker: Worker, answer: Answer) -> None:
+        models, losses, told = answer
+        self.round.result[torch.as_tensor(self.share.edges)] = as_tensor(models)
+        self.round.loss_sum[self.share.place] = losses
+        self.round.told[self.share.place] = told
+        self.round.after.serial_of_edge |= dict.fromkeys(self.share.edges.tolist(), worker.serial)
+
+
+@dataclass
+class _Evaluation:
+    """Some states to be evaluated."""
+
+    owner: int
+    start: int
+    states: Tensor
+    found: list[float]
+
+    def send(self, worker: Worker) -> Any:
+        return worker.actor.accuracies.remote(self.states.numpy())
+
+    def take(self, worker: Worker, answer: list[float]) -> None:
+        self.found[self.start : self.start + len(answer)] = answer

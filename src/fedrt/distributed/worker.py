@@ -1,0 +1,156 @@
+"""What runs in a worker of the cluster: a stacked engine over data that stay with it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fedrt import __version__
+from fedrt.errors import InputError
+from fedrt.learning.batches import Batches
+from fedrt.learning.engine import TrainingOrder, averaged
+from fedrt.learning.engine_stacked import StackedEngine
+from fedrt.learning.evaluate import accuracy
+from fedrt.learning.flat import FlatModel
+from fedrt.learning.models import make_model
+from fedrt.learning.samples import Samples
+from fedrt.learning.setup import DTYPES, make_stacked
+from fedrt.learning.tuning import tune
+from fedrt.scenario.model import Scenario
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+VERSIONS = (__version__, torch.__version__)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All that a worker makes its engine from. Arrays, which processes of a machine share."""
+
+    samples: dict[str, Any]
+    batches: Batches
+    scenario: Scenario
+    num_classes: int
+    seed: int
+    chunk: int
+    """Devices at a time on a processor; on a GPU as many as its memory takes."""
+    paths: tuple[str, ...] = ()
+    """Where the driver finds modules: those of a user's own model."""
+    versions: tuple[str, str] = VERSIONS
+
+
+@dataclass(frozen=True)
+class Job:
+    """Edges to train for an edge round."""
+
+    order: TrainingOrder
+    edges: IntArray
+    models: NDArray[Any] | None
+    """A row per edge; None where the worker kept them itself."""
+    kept_as: int = -1
+    """Under which number it kept them."""
+    keep_as: int = -1
+    """Under which number to keep what comes out; -1: not at all."""
+
+
+Answer = tuple[NDArray[Any], FloatArray, FloatArray]
+"""A model per edge; each device's sum of losses and what `StackedEngine.add_up` tells of it."""
+
+
+class EdgeWorker:
+    """Trains edges and evaluates models, one call at a time. Nothing in it is ever missed: what it
+    keeps the driver has too.
+    """
+
+    def __init__(self) -> None:
+        self.kept: dict[int, dict[int, Tensor]] = {}
+        self.engine: StackedEngine | None = None
+
+    def open(self, recipe: Recipe, device: str) -> str:
+        """Make the engine; where this worker is."""
+        where = f"{platform.node()}, process {os.getpid()}"
+        if recipe.versions != VERSIONS:
+            mine, theirs = (f"fedrt {a} and torch {b}" for a, b in (VERSIONS, recipe.versions))
+            raise InputError(f"worker on {where}: has {mine}, the driver {theirs}")
+        sys.path += [path for path in recipe.paths if path not in sys.path]
+        if device == "cpu":
+            torch.set_num_threads(1)
+        self.device = torch.device(device)
+        self.half = recipe.scenario.learning.dtype == "bfloat16"
+        self.samples = unpacked(recipe.samples, self.device)
+        learning = recipe.scenario.learning
+        module = make_model(learning.model, self.samples.shape, recipe.num_classes, recipe.seed)
+        self.model = FlatModel(module, DTYPES[learning.dtype], self.device)
+        self.recipe = recipe
+        if device == "cpu":
+            self.engine = self._stacked(recipe.chunk, by_edge=True)
+        return where
+
+    def _stacked(self, chunk: int, *, compiled: bool = False, by_edge: bool = False) -> Any:
+        batches, scenario = self.recipe.batches, self.recipe.scenario
+        return make_stacked(
+            self.model, self.samples, batches, scenario, chunk, compiled=compiled, by_edge=by_edge
+        )
+
+    def train(self, job: Job) -> Answer:
+        """Train every device of the job and average per edge."""
+        models = self._first(job)
+        if self.engine is None:
+            # A GPU takes as many devices at once as it can: of all edges it was given.
+            found = tune(self._stacked, models, len(job.order.devices), 0)
+            self.engine = self._stacked(found.chunk, compiled=found.compiled)
+        total = torch.zeros(models.shape, dtype=torch.float64, device=models.device)
+        losses, told = self.engine.add_up(models, job.order, total)
+        after = averaged(models, total, job.order)
+        live = (job.kept_as, job.keep_as)
+        self.kept = {number: rows for number, rows in self.kept.items() if number in live}
+        if job.keep_as >= 0:
+            rows = self.kept.setdefault(job.keep_as, {})
+            rows.update(zip(job.edges.tolist(), after, strict=True))
+        return after.cpu().numpy(), losses, told
+
+    def _first(self, job: Job) -> Tensor:
+        if job.models is not None:
+            return as_tensor(job.models).to(self.device)
+        rows = self.kept[job.kept_as]
+        return torch.stack([rows[edge] for edge in job.edges.tolist()])
+
+    def accuracies(self, states: NDArray[Any]) -> list[float]:
+        """The accuracy of each state on the test set."""
+        rows = as_tensor(states).to(self.device)
+        return [accuracy(self.model, state, self.samples, self.half) for state in rows]
+
+
+def packed(samples: Samples) -> dict[str, Any]:
+    """The samples with arrays for tensors."""
+    return {
+        name: value.cpu().numpy() if isinstance(value, Tensor) else value
+        for name, value in vars(samples).items()
+    }
+
+
+def unpacked(held: dict[str, Any], device: torch.device) -> Samples:
+    """The samples again, on a device."""
+    samples = object.__new__(Samples)
+    for name, value in held.items():
+        tensor = isinstance(value, np.ndarray)
+        setattr(samples, name, as_tensor(value).to(device) if tensor else value)
+    samples.device = device
+    return samples
+
+
+def as_tensor(array: NDArray[Any]) -> Tensor:
+    """The array's own memory as a tensor; it may be such as nobody may write to."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.from_numpy(array)

@@ -1,0 +1,126 @@
+"""Joining a cluster: what is no cluster is one clear line, quickly; and whole runs on one's own."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from tiny import as_options
+from trained import ROOT, differences, start, train, trained
+
+from fedrt.cli import main
+from fedrt.errors import InputError
+
+needs_ray = pytest.mark.skipif(
+    importlib.util.find_spec("ray") is None, reason="needs the ray extra"
+)
+RUN = ["run", *as_options("rounds.global_rounds=1"), "--engine", "ray"]
+
+
+def refused(words: list[str], capsys: pytest.CaptureFixture[str], out: Path) -> str:
+    """The one line of a command that must not start."""
+    assert main([*words, "--out", str(out)]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1, captured.err
+    assert not out.exists()
+    return captured.err.rstrip("\n")
+
+
+def test_without_the_extra_it_says_what_to_install(monkeypatch, capsys, tmp_path):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    line = refused(RUN, capsys, tmp_path / "run")
+    assert line == "--engine ray: needs pip install fedrt[ray]"
+    words = ["compare", *RUN[1:], "--policies", "fedrt"]
+    assert refused(words, capsys, tmp_path / "all") == line
+
+
+@needs_ray
+def test_no_cluster_at_the_address_is_one_line(capsys, tmp_path):
+    """A free port, a name that nobody has, and a server that is not Ray's."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+        words = [*RUN, "--address", f"127.0.0.1:{port}"]
+        line = refused(words, capsys, tmp_path / "run")
+        assert line.startswith(f'--address "127.0.0.1:{port}": no Ray cluster answers there: ')
+    line = refused([*RUN, "--address", "no.such.host.invalid"], capsys, tmp_path / "run")
+    assert line.startswith('--address "no.such.host.invalid": no Ray cluster answers there: ')
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+
+        def serve() -> None:
+            line, _ = server.accept()
+            with line:
+                line.recv(100)
+                line.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        line = refused([*RUN, "--address", f"127.0.0.1:{port}"], capsys, tmp_path / "run")
+        thread.join()
+        assert line == f'--address "127.0.0.1:{port}": no Ray cluster answers there'
+
+
+@needs_ray
+@pytest.mark.parametrize("text", ["host:", ":6379", "host:port", "host:0", "host:65536", "h:-1"])
+def test_an_address_that_is_none_is_one_line(text, capsys, tmp_path):
+    line = refused([*RUN, "--address", text], capsys, tmp_path / "run")
+    assert "must be HOST, HOST:PORT or local" in line
+
+
+def test_an_address_is_for_the_ray_engine_alone(capsys, tmp_path):
+    words = ["run", *as_options(), "--address", "local"]
+    assert refused(words, capsys, tmp_path / "run") == "--address: is for --engine ray"
+    run = start(tmp_path / "other", trained())
+    assert main(["run", "--resume", str(run), "--address", "local"]) == 2
+    line = capsys.readouterr().err
+    assert line == f"--address: {run} trains with --engine sequential, not ray\n"
+
+
+@needs_ray
+def test_a_device_that_workers_cannot_have(capsys, tmp_path):
+    line = refused([*RUN, "--device", "tpu"], capsys, tmp_path / "run")
+    assert line == 'device = "tpu": must be auto, cpu or cuda for the ray engine'
+
+
+@needs_ray
+@pytest.mark.slow
+def test_a_run_on_a_cluster_of_its_own_is_that_of_stacked(tmp_path):
+    """A whole run in a process of its own: the same bytes in all tables.
+
+    Two devices at a time in every edge here as there, so `stacked` has the same bits.
+    """
+    scenario = trained("fleet.cluster_sizes=[2,2,2]", "fleet.num_devices=6")
+    whole = train(tmp_path / "whole", scenario, engine="stacked", chunk=2, workers=1)
+    path = start(tmp_path / "ray", scenario, engine="ray", chunk=2, workers=2)
+    words = [sys.executable, "-m", "fedrt", "run", "--json", "--resume", str(path)]
+    there = [str(ROOT / "src"), str(ROOT / "tests")]
+    done = subprocess.run(
+        [*words, "--address", "local"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(there)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == json.loads((path / "summary.json").read_text())
+    assert differences(whole, path) == []
+
+
+@needs_ray
+def test_addresses():
+    from fedrt.distributed.cluster import read_address
+
+    assert read_address("10.0.0.1") == ("10.0.0.1", 6379)
+    assert read_address("head.example:7000") == ("head.example", 7000)
+    with pytest.raises(InputError):
+        read_address("head:")

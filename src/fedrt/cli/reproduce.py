@@ -133,9 +133,11 @@ def _make(
     """One table or figure from the cells, in all its forms."""
     from fedrt.report import reproduction_figures as draw
 
-    if name in ("table", "choices"):
-        make = _make_table if name == "table" else _make_choices
-        make(columns, policies, seeds, found, out)
+    if name == "table":
+        _make_table(columns, policies, seeds, found, out)
+        return
+    if name == "choices":
+        _make_choices(columns, seeds, found, out)
         return
     pictures = {
         "fig-convergence": lambda: draw.convergence_figures(policies, seeds, found),
@@ -169,11 +171,7 @@ def _make_table(
 
 
 def _make_choices(
-    columns: tuple[Column, ...],
-    policies: list[str],
-    seeds: list[int],
-    found: dict[str, Kept],
-    out: Path,
+    columns: tuple[Column, ...], seeds: list[int], found: dict[str, Kept], out: Path
 ) -> None:
     from fedrt.experiments.cells import BY_CLASS
     from fedrt.experiments.choices import plan_choices

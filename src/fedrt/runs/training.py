@@ -111,30 +111,20 @@ def _read(path: Path) -> tuple[SavedRun, RunOptions]:
 
 def make_run_setup(world: World, options: RunOptions, tuning_file: Path | None) -> Any:
     """The data, model and engine that the options ask for; loads torch."""
-    from fedrt.learning.setup import make_setup
-
-    data_dir = Path(options.data_dir) if options.data_dir else None
+    common: dict[str, Any] = {
+        "device": options.device,
+        "data_dir": Path(options.data_dir) if options.data_dir else None,
+        "chunk": options.chunk,
+        "workers": options.workers,
+        "tuning_file": tuning_file,
+    }
     if options.engine == RAY:
         from fedrt.distributed.setup import make_ray_setup
 
-        return make_ray_setup(
-            world,
-            address=options.address,
-            device=options.device,
-            data_dir=data_dir,
-            chunk=options.chunk,
-            workers=options.workers,
-            tuning_file=tuning_file,
-        )
-    return make_setup(
-        world,
-        engine=options.engine,
-        device=options.device,
-        data_dir=data_dir,
-        chunk=options.chunk,
-        workers=options.workers,
-        tuning_file=tuning_file,
-    )
+        return make_ray_setup(world, address=options.address, **common)
+    from fedrt.learning.setup import make_setup
+
+    return make_setup(world, engine=options.engine, **common)
 
 
 @contextmanager

@@ -9,7 +9,13 @@ from learning_cases import CPU, noise, state_vector
 from torch import nn
 
 from fedrt.learning import compiled
-from fedrt.learning.evaluate import BATCH, STACKED_BATCH, StackedAccuracy, accuracy
+from fedrt.learning.evaluate import (
+    BATCH,
+    COMPILED_BATCH,
+    CompiledAccuracy,
+    StackedAccuracy,
+    accuracy,
+)
 from fedrt.learning.flat import FlatModel
 from fedrt.learning.models import make_model
 from fedrt.learning.samples import Samples
@@ -37,10 +43,11 @@ def test_accuracy_by_hand_with_batch_norm():
     assert torch.equal(model.state(), state)
 
 
-@pytest.mark.parametrize("test", [STACKED_BATCH + 137, 5])
+@pytest.mark.parametrize("test", [COMPILED_BATCH + 137, 5])
 @pytest.mark.parametrize("own_kernels", [False, True])
-def test_many_at_once_is_one_after_the_other(test, own_kernels, monkeypatch):
-    """Two batches, the last with stand-ins, and one; dropout sleeps, statistics are as trained."""
+@pytest.mark.parametrize("way", [StackedAccuracy, CompiledAccuracy])
+def test_many_at_once_is_one_after_the_other(test, own_kernels, way, monkeypatch):
+    """Several batches and one; dropout sleeps, statistics are as trained."""
     # Written out but not compiled, which takes seconds; the compiled engine has its own test.
     monkeypatch.setattr(torch, "compile", lambda written, **_: written)
     monkeypatch.setattr(compiled, "PROGRAMS", {})
@@ -54,7 +61,7 @@ def test_many_at_once_is_one_after_the_other(test, own_kernels, monkeypatch):
     model = FlatModel(WithNorm(shape, 5), torch.float64, CPU)
     wanted = [accuracy(model, state, samples) for state in states]
     assert test == 5 or len(set(wanted)) > 1
-    at_once = StackedAccuracy(model, samples)
+    at_once = way(model, samples)
     at_once.stacked.own_kernels = own_kernels
     assert at_once(states) == wanted
     assert at_once(states.flip(0)) == wanted[::-1]

@@ -19,7 +19,7 @@ from fedrt.errors import InputError
 from fedrt.learning.batches import Batches
 from fedrt.learning.engine import TrainingOrder, averaged
 from fedrt.learning.engine_stacked import StackedEngine
-from fedrt.learning.evaluate import accuracy
+from fedrt.learning.evaluate import make_accuracies
 from fedrt.learning.flat import FlatModel
 from fedrt.learning.models import make_model
 from fedrt.learning.samples import Samples
@@ -86,11 +86,12 @@ class EdgeWorker:
         if device == "cpu":
             torch.set_num_threads(1)
         self.device = torch.device(device)
-        self.half = recipe.scenario.learning.dtype == "bfloat16"
         self.samples = unpacked(recipe.samples, self.device)
         learning = recipe.scenario.learning
         module = make_model(learning.model, self.samples.shape, recipe.num_classes, recipe.seed)
         self.model = FlatModel(module, DTYPES[learning.dtype], self.device)
+        half = learning.dtype == "bfloat16"
+        self.measure = make_accuracies(self.model, self.samples, half, stacked=True, compiled=False)
         self.recipe = recipe
         if device == "cpu":
             self.engine = self._stacked(recipe.chunk, by_edge=True)
@@ -127,8 +128,7 @@ class EdgeWorker:
 
     def accuracies(self, states: NDArray[Any]) -> list[float]:
         """The accuracy of each state on the test set."""
-        rows = as_tensor(states).to(self.device)
-        return [accuracy(self.model, state, self.samples, self.half) for state in rows]
+        return self.measure(as_tensor(states).to(self.device))
 
 
 def packed(samples: Samples) -> dict[str, Any]:

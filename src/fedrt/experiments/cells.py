@@ -85,17 +85,35 @@ BY_CLASS = tuple(
 )
 """The other reading of the Dirichlet partition."""
 COMPLETE = tuple(column for column in TABLE if column.name in ("cifar10-iid", "femnist"))
+BUDGETS_J = (1.5, 2.0)
+"""Per edge round: more than the table's, so that a policy has something to pace."""
+BUDGETS = tuple(
+    Column(
+        f"{name}-{joules:g}j",
+        f"{title}, {joules:g} J",
+        f"paper/{name}",
+        (f"fleet.energy_j_per_edge_round={joules}",),
+    )
+    for name, title in (("cifar10-iid", "CIFAR-10, IID"), ("femnist", "FEMNIST"))
+    for joules in BUDGETS_J
+)
+FEW_LABELS = tuple(column for column in NON_IID if column.name.endswith(("-2", "-4")))
+BEYOND = (*BUDGETS, *(column for column in TABLE if column.name == "fmnist-iid"), *FEW_LABELS)
+"""Where `fedrt-plus` is held against `fedrt` with real training."""
 
 SEEDS = (0, 1, 2)
 """As many as the paper's."""
 
+ROWS = (*METHODS, "fedrt-plus")
+
 WHAT: dict[str, tuple[tuple[Column, ...], tuple[str, ...]]] = {
-    "table": (TABLE, METHODS),
-    "fig-convergence": (TABLE, METHODS),
-    "fig-energy": (TABLE, METHODS),
+    "table": (TABLE, ROWS),
+    "fig-convergence": (TABLE, ROWS),
+    "fig-energy": (TABLE, ROWS),
     "fig-noniid": (NON_IID, ("fedrt", "static-t")),
     "fig-basegraph": ((*BASE_GRAPHS, *COMPLETE), ("fedrt",)),
     "choices": ((*TABLE, *BY_CLASS), ("fedrt",)),
+    "beyond": (BEYOND, ("fedrt", "fedrt-plus")),
 }
 """What can be made again: the columns and the policies it needs."""
 

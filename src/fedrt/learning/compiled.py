@@ -17,7 +17,7 @@ import torch._inductor.config
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from fedrt.learning.flat import FlatModel
+from fedrt.learning.flat import FlatModel, split_rows
 from fedrt.learning.samples import Samples, augment, normalised
 from fedrt.learning.stack import StackedModule
 from fedrt.learning.step import StepRule
@@ -206,20 +206,3 @@ def _plain_step(
         return losses
 
     return plain
-
-
-def split_rows(
-    model: FlatModel, parameters: Tensor, buffers: Tensor
-) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Every device's parameters and buffers by name, the latter as copies; counts are whole."""
-    count, size = len(parameters), model.num_parameters
-    named, kept = {}, {}
-    for place in model.layout:
-        if place.kind == "parameter":
-            part = parameters[:, place.start : place.stop]
-            named[place.name] = part.reshape(count, *place.shape)
-        else:
-            part = buffers[:, place.start - size : place.stop - size].clone()
-            part = part.reshape(count, *place.shape)
-            kept[place.name] = part.long() if place.kind == "count" else part
-    return named, kept

@@ -68,6 +68,23 @@ class Place:
     stop: int
 
 
+def split_rows(
+    model: FlatModel, parameters: Tensor, buffers: Tensor
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Every device's parameters and buffers by name, the latter as copies; counts are whole."""
+    count, size = len(parameters), model.num_parameters
+    named, kept = {}, {}
+    for place in model.layout:
+        if place.kind == "parameter":
+            part = parameters[:, place.start : place.stop]
+            named[place.name] = part.reshape(count, *place.shape)
+        else:
+            part = buffers[:, place.start - size : place.stop - size].clone()
+            part = part.reshape(count, *place.shape)
+            kept[place.name] = part.long() if place.kind == "count" else part
+    return named, kept
+
+
 def _layout(module: nn.Module) -> list[Place]:
     """Every place, in the vector's order."""
     buffers = list(module.named_buffers())

@@ -32,8 +32,8 @@ class Samples:
     def _place(self, images: NDArray[np.generic]) -> Tensor:
         """Channels first, in the type they came in: bytes take a quarter of the memory."""
         if self.images:
-            images = np.ascontiguousarray(np.moveaxis(images, -1, 1))
-        return torch.as_tensor(images, device=self.device)
+            images = np.moveaxis(images, -1, 1)
+        return torch.as_tensor(np.require(images, requirements=["C", "W"]), device=self.device)
 
     def normalise(self, raw: Tensor) -> Tensor:
         """Inputs with the training set's mean 0 and deviation 1."""

@@ -17,7 +17,7 @@ from fedrt.learning.batches import Batches
 from fedrt.learning.engine import Closes, Engine, Evaluates
 from fedrt.learning.engine_sequential import SequentialEngine
 from fedrt.learning.engine_stacked import StackedEngine
-from fedrt.learning.evaluate import StackedAccuracy, accuracy
+from fedrt.learning.evaluate import Accuracies, make_accuracies
 from fedrt.learning.flat import FlatModel
 from fedrt.learning.measure import BITS_PER_PARAMETER
 from fedrt.learning.models import check_trains, make_model
@@ -124,16 +124,19 @@ class Setup:
     """What a user should know of it before it trains."""
 
     @cached_property
-    def accuracies(self) -> Callable[[Tensor], list[float]]:
+    def accuracies(self) -> Accuracies:
         """The accuracies of several model states on the test set."""
         half = self.world.scenario.learning.dtype == "bfloat16"
         here = self.engine
         if isinstance(here, Evaluates):
             return here.accuracies
-        if isinstance(here, StackedEngine) and here.compiled and self.first_model.is_cuda:
-            return StackedAccuracy(self.model, self.samples, half)
-        model, samples = self.model, self.samples
-        return lambda states: [accuracy(model, state, samples, half) for state in states]
+        return make_accuracies(
+            self.model,
+            self.samples,
+            half,
+            stacked=isinstance(here, StackedEngine | WorkerEngine),
+            compiled=isinstance(here, StackedEngine) and here.compiled,
+        )
 
     @property
     def device_name(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,15 @@ if TYPE_CHECKING:
     from fedrt.experiments.cells import Cell, Column
     from fedrt.experiments.kept import Kept
 
-NAMES = ("table", "fig-convergence", "fig-energy", "fig-noniid", "fig-basegraph", "choices")
+NAMES = (
+    "table",
+    "fig-convergence",
+    "fig-energy",
+    "fig-noniid",
+    "fig-basegraph",
+    "choices",
+    "beyond",
+)
 DTYPES = ("bfloat16", "float32", "float64")
 CHECKPOINT_EVERY = 25
 
@@ -100,7 +108,7 @@ def run(args: argparse.Namespace) -> None:
             raise
     for name in names:
         columns = tuple(prepared[c.name] for c in WHAT[name][0] if c.name in chosen)
-        _make(name, columns, _policies(WHAT[name][1], args), seeds, found, out)
+        _make(name, _Shown(columns, _policies(WHAT[name][1], args), seeds, found, out))
     print(f"saved in {out}")
 
 
@@ -122,57 +130,51 @@ def _preparation(args: argparse.Namespace) -> Any:
     return lambda column: in_full(column, dtype)
 
 
-def _make(
-    name: str,
-    columns: tuple[Column, ...],
-    policies: list[str],
-    seeds: list[int],
-    found: dict[str, Kept],
-    out: Path,
-) -> None:
-    """One table or figure from the cells, in all its forms."""
-    from fedrt.report import reproduction_figures as draw
+@dataclass(frozen=True)
+class _Shown:
+    """What a table or figure is made from."""
 
-    if name == "table":
-        _make_table(columns, policies, seeds, found, out)
+    columns: tuple[Column, ...]
+    policies: list[str]
+    seeds: list[int]
+    found: dict[str, Kept]
+    out: Path
+
+
+def _make(name: str, shown: _Shown) -> None:
+    """One table or figure from the cells, in all its forms."""
+    texts = {"table": _make_table, "choices": _make_choices, "beyond": _make_beyond}
+    if name in texts:
+        texts[name](shown)
         return
-    if name == "choices":
-        _make_choices(columns, seeds, found, out)
-        return
+    from fedrt.report import reproduction_figures as draw
+    from fedrt.report.figures import save_figure
+
+    policies, seeds, found = shown.policies, shown.seeds, shown.found
     pictures = {
         "fig-convergence": lambda: draw.convergence_figures(policies, seeds, found),
         "fig-energy": lambda: {name: draw.energy_figure(policies, seeds, found)},
         "fig-noniid": lambda: {name: draw.non_iid_figure(seeds, found)},
         "fig-basegraph": lambda: {name: draw.base_graph_figure(seeds, found)},
     }
-    from fedrt.report.figures import save_figure
-
     for stem, figure in pictures[name]().items():
-        save_figure(figure, out, stem, ("svg", "pdf", "png"))
-        print(f"{out / stem}.svg, .pdf, .png")
+        save_figure(figure, shown.out, stem, ("svg", "pdf", "png"))
+        print(f"{shown.out / stem}.svg, .pdf, .png")
 
 
-def _make_table(
-    columns: tuple[Column, ...],
-    policies: list[str],
-    seeds: list[int],
-    found: dict[str, Kept],
-    out: Path,
-) -> None:
+def _make_table(shown: _Shown) -> None:
     from fedrt.experiments.table import csv_rows, table_rows
     from fedrt.files import write_csv, write_text
     from fedrt.report.reproduction import latex_table, markdown_table, print_table
 
-    rows = table_rows(columns, policies, seeds, found)
-    write_text(out / "table.md", markdown_table(rows))
-    write_text(out / "table.tex", latex_table(rows))
-    write_csv(out / "table.csv", csv_rows(rows))
+    rows = table_rows(shown.columns, shown.policies, shown.seeds, shown.found)
+    write_text(shown.out / "table.md", markdown_table(rows))
+    write_text(shown.out / "table.tex", latex_table(rows))
+    write_csv(shown.out / "table.csv", csv_rows(rows))
     print_table(rows)
 
 
-def _make_choices(
-    columns: tuple[Column, ...], seeds: list[int], found: dict[str, Kept], out: Path
-) -> None:
+def _make_choices(shown: _Shown) -> None:
     from fedrt.experiments.cells import BY_CLASS
     from fedrt.experiments.choices import plan_choices
     from fedrt.experiments.table import table_rows
@@ -180,10 +182,22 @@ def _make_choices(
     from fedrt.report.reproduction import markdown_choices
 
     other = {column.name for column in BY_CLASS}
-    planned = plan_choices([c for c in columns if c.name not in other], seeds[0], found)
-    by_class = table_rows([c for c in columns if c.name in other], ["fedrt"], seeds, found)
-    text = markdown_choices(planned, by_class)
-    write_text(out / "choices.md", text)
+    usual = [c for c in shown.columns if c.name not in other]
+    by_class = [c for c in shown.columns if c.name in other]
+    planned = plan_choices(usual, shown.seeds[0], shown.found)
+    text = markdown_choices(planned, table_rows(by_class, ["fedrt"], shown.seeds, shown.found))
+    write_text(shown.out / "choices.md", text)
+    print(text)
+
+
+def _make_beyond(shown: _Shown) -> None:
+    from fedrt.experiments.beyond import pairs
+    from fedrt.files import write_text
+    from fedrt.report.reproduction import markdown_beyond
+
+    held = pairs(shown.columns, shown.policies, shown.seeds, shown.found)
+    text = markdown_beyond(held)
+    write_text(shown.out / "beyond.md", text)
     print(text)
 
 

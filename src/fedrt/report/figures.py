@@ -142,14 +142,15 @@ def draw_seeds(axes: Axes, x: FloatArray, values: FloatArray, style: Mapping[str
 
 
 def legend_below(figure: Figure, axes: Axes, inches: float = 1.5) -> None:
-    """One legend under all panels, with as many columns of that width as there is room for."""
+    """One legend under all panels, in as few rows as columns of that width allow, all as long."""
     handles, labels = axes.get_legend_handles_labels()
-    columns = max(1, int(figure.get_figwidth() / inches))
+    room = max(1, int(figure.get_figwidth() / inches))
+    rows = max(1, -(-len(labels) // room))
     figure.legend(
         handles,
         labels,
         loc="outside lower center",
-        ncols=min(columns, len(labels)),
+        ncols=max(1, -(-len(labels) // rows)),
         frameon=False,
         handlelength=3.2,
         fontsize=9,

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from fedrt.experiments.beyond import LATE, Pair
 from fedrt.experiments.choices import Planned
 from fedrt.experiments.table import Figure, Row
 
@@ -167,6 +168,52 @@ def markdown_choices(planned: Mapping[str, Mapping[str, Planned]], by_class: Seq
     return "\n".join(lines) + "\n"
 
 
+BEYOND_HEADS = (
+    "setting",
+    "policy",
+    "seeds",
+    "time",
+    "energy",
+    "over budget, J (fedrt's)",
+    "final accuracy, points",
+    f"mean of the last {LATE}",
+    "best",
+)
+BEYOND_CAPTION = (
+    "Against `fedrt` on the same worlds, trained. Time and energy: change, mean over seeds."
+    " Accuracies in points above `fedrt`, each seed: at the last evaluation, in the mean of the"
+    f" last {LATE} evaluations, and the best; in brackets `fedrt`'s own, mean over seeds."
+)
+
+
+def markdown_beyond(held: Sequence[Pair]) -> str:
+    """Trained policies held against FedRT, a row for each setting."""
+    lines = [BEYOND_CAPTION, "", "| " + " | ".join(BEYOND_HEADS) + " |"]
+    lines.append("|---" * len(BEYOND_HEADS) + "|")
+    lines += ["| " + " | ".join(_beyond_cells(pair)) + " |" for pair in held]
+    return "\n".join(lines) + "\n"
+
+
+def _beyond_cells(pair: Pair) -> list[str]:
+    over, theirs = (
+        sum(each.over_j for each in side) / len(side) for side in (pair.other, pair.fedrt)
+    )
+    points = []
+    for quantity in ("final", "late", "best"):
+        apart = ", ".join(f"{value:+.2f}" for value in pair.points(quantity))
+        own = sum(getattr(each, quantity) for each in pair.fedrt) / len(pair.fedrt)
+        points.append(f"{apart} ({own:.2f})")
+    return [
+        pair.column.title,
+        pair.policy,
+        " ".join(map(str, pair.seeds)),
+        f"{pair.change('time_s'):+.1%}",
+        f"{pair.change('energy_j'):+.1%}",
+        f"{over:.0f} ({theirs:.0f})",
+        *points,
+    ]
+
+
 def _tex(text: str) -> str:
     for letter in "&%$#_{}":
         text = text.replace(letter, rf"\{letter}")
@@ -191,8 +238,9 @@ SHORT_HEADS = ("method", "time (h)", "energy (J)", "accuracy (%)", "FedRT saves"
 
 def _short_cells(row: Row) -> list[str]:
     cells = [row.policy]
+    between = "\n" if len(row.seeds) > 1 else " "  # with spreads a line has no room for both
     for figure, digits in ((row.time, ".2f"), (row.energy, ".1f"), (row.accuracy, ".2f")):
-        paper = "" if figure.paper is None else f" ({_paper(figure, digits)})"
+        paper = "" if figure.paper is None else f"{between}({_paper(figure, digits)})"
         cells.append(_ours(figure, digits) + paper)
     paper, ours = _saving(row.saving)
-    return [*cells, f"{ours} ({paper})" if paper else ours]
+    return [*cells, f"{ours}{between}({paper})" if paper else ours]

@@ -117,8 +117,11 @@ def non_iid_figure(seeds: Sequence[int], found: Found) -> Figure:
     def draw(axes: Axes, name: str) -> None:
         for column in shown[name]:
             labels = next(n for n in LABELS_PER_CLUSTER if column.name.endswith(f"-{n}"))
+            # A mean over seeds beside one seed would not compare like with like.
+            names = {s: [Cell(column, policy, s).name for policy in words] for s in seeds}
+            both = [s for s, own in names.items() if all(name in found for name in own)]
             for policy, who in words.items():
-                curves = _Curves(column, policy, seeds, found)
+                curves = _Curves(column, policy, both or seeds, found)
                 if curves:
                     style = _numbered_style(LABELS_PER_CLUSTER.index(labels))
                     style |= {"linestyle": "-" if policy == "fedrt" else (0, (2, 2))}

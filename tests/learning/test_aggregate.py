@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fedrt.control.mixing import MIXINGS, metropolis_weights
-from fedrt.learning.aggregate import averaging_weights, distance_to_average, mix, pairwise_distance
+from fedrt.learning.aggregate import (
+    average,
+    averaging_weights,
+    distance_to_average,
+    mix,
+    pairwise_distance,
+)
 
 ULP = {torch.float32: 2.0**-23, torch.float64: 2.0**-52}
 
@@ -132,3 +138,17 @@ def test_averaging_weights():
     assert_allclose(averaging_weights(edge_of_device), [1 / 2, 1 / 2, 1 / 3, 1 / 3, 1 / 3])
     by_samples = averaging_weights(edge_of_device, np.array([10, 30, 5, 10, 10]))
     assert_allclose(by_samples, [0.25, 0.75, 0.2, 0.4, 0.4])
+
+
+@pytest.mark.parametrize("wide", [7, 40, 10_000])
+def test_blocks_of_columns_change_nothing(wide, monkeypatch):
+    rng = np.random.default_rng(3)
+    models = torch.as_tensor(rng.normal(size=(5, 83)))
+    weights = rng.dirichlet(np.ones(5), 5)
+    monkeypatch.setattr("fedrt.learning.aggregate.WIDE", wide)
+    whole = models.numpy()
+    mixed = np.linalg.matrix_power(weights, 3) @ whole
+    assert_allclose(mix(models, weights, 3).numpy(), mixed, rtol=1e-12)
+    assert_allclose(average(models).numpy(), whole.mean(0), rtol=1e-12)
+    apart = np.linalg.norm(whole - whole.mean(0), axis=1).mean()
+    assert_allclose(distance_to_average(models), apart, rtol=1e-12)

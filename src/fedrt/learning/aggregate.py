@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
@@ -49,12 +49,30 @@ def mix(models: Tensor, mixing: FloatArray, gossip_steps: int) -> Tensor:
     """The models after psi gossip steps: M^psi u over all servers, in double precision."""
     power = np.linalg.matrix_power(mixing, gossip_steps)
     whole = torch.as_tensor(power, dtype=torch.float64, device=models.device)
-    return (whole @ models.double()).to(models.dtype)
+    mixed = torch.empty_like(models)
+    for some in _blocks(models):
+        mixed[:, some] = (whole @ models[:, some].double()).to(models.dtype)
+    return mixed
+
+
+def average(models: Tensor) -> Tensor:
+    """The uniform average of all models, added up in double precision."""
+    found = [models[:, some].double().mean(0).to(models.dtype) for some in _blocks(models)]
+    return torch.cat(found)
+
+
+WIDE = 8_388_608
+"""Numbers of all models that are wanted in double precision at a time."""
+
+
+def _blocks(models: Tensor) -> Iterator[slice]:
+    """Columns of all models, a block after the other: whole copies would take twice the memory."""
+    step = max(1, WIDE // len(models))
+    for start in range(0, models.shape[1], step):
+        yield slice(start, start + step)
 
 
 FEW_MODELS = 64
-BLOCK = 16_384
-"""Parameters at a time where there are many models: they are wanted in double precision."""
 CLOSE = 1e-4
 """Squared distance, in squared norms, below which products of models do not tell it well."""
 
@@ -79,8 +97,8 @@ def _many_distances(models: Tensor) -> FloatArray:
     products take seconds where differences take minutes.
     """
     gram = torch.zeros(len(models), len(models), dtype=torch.float64, device=models.device)
-    for start in range(0, models.shape[1], BLOCK):
-        wide = models[:, start : start + BLOCK].double()
+    for some in _blocks(models):
+        wide = models[:, some].double()
         wide -= wide.mean(0)
         gram += wide @ wide.T
     squares = gram.diagonal()
@@ -97,5 +115,8 @@ def _many_distances(models: Tensor) -> FloatArray:
 
 def distance_to_average(models: Tensor) -> float:
     """The mean over servers of the L2 norm to their uniform average."""
-    whole = models.double()
-    return float((whole - whole.mean(0)).norm(dim=1).mean())
+    squares = torch.zeros(len(models), dtype=torch.float64, device=models.device)
+    for some in _blocks(models):
+        whole = models[:, some].double()
+        squares += (whole - whole.mean(0)).square().sum(1)
+    return float(squares.sqrt().mean())

@@ -12,7 +12,13 @@ from numpy.typing import NDArray
 
 from fedrt.control.consensus import DistanceEstimate
 from fedrt.control.mixing import mixing_of
-from fedrt.learning.aggregate import averaging_weights, distance_to_average, mix, pairwise_distance
+from fedrt.learning.aggregate import (
+    average,
+    averaging_weights,
+    distance_to_average,
+    mix,
+    pairwise_distance,
+)
 from fedrt.learning.engine import Trained, TrainingOrder
 from fedrt.learning.screening import ACCEPTED, Screening
 from fedrt.learning.setup import Setup
@@ -126,8 +132,7 @@ class Trainer:
             return dict.fromkeys(names, np.nan)
 
         def measure() -> list[float]:
-            average = self.models.double().mean(0).to(self.models.dtype)
-            states = torch.cat([average[None], self.models])
+            states = torch.cat([average(self.models)[None], self.models])
             of_average, *of_edges = self.setup.accuracies(states)
             return [of_average, float(np.mean(of_edges)), min(of_edges), max(of_edges)]
 

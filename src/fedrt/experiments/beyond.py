@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedrt.experiments.cells import Cell, Column
+from fedrt.experiments.cells import Cell, Column, cells_of
 from fedrt.experiments.kept import Kept, replay
 
 REFERENCE = "fedrt"
@@ -42,18 +42,16 @@ class Pair:
 
     def change(self, quantity: str) -> float:
         """The mean over seeds of the relative change from FedRT."""
-        return float(np.mean(self._values(self.other, quantity) / self._fedrt(quantity) - 1))
+        return float(np.mean([ours / theirs - 1 for theirs, ours in self._values(quantity)]))
 
     def points(self, quantity: str) -> tuple[float, ...]:
         """How far above FedRT, for each seed."""
-        return tuple((self._values(self.other, quantity) - self._fedrt(quantity)).tolist())
+        return tuple(ours - theirs for theirs, ours in self._values(quantity))
 
-    def _fedrt(self, quantity: str) -> np.ndarray:
-        return self._values(self.fedrt, quantity)
-
-    @staticmethod
-    def _values(outcomes: Sequence[Outcome], quantity: str) -> np.ndarray:
-        return np.array([getattr(each, quantity) for each in outcomes])
+    def _values(self, quantity: str) -> list[tuple[float, float]]:
+        """FedRT's and the other's, for each seed."""
+        sides = zip(self.fedrt, self.other, strict=True)
+        return [(getattr(theirs, quantity), getattr(ours, quantity)) for theirs, ours in sides]
 
 
 def pairs(
@@ -64,32 +62,16 @@ def pairs(
 ) -> list[Pair]:
     """Every policy but FedRT in every column, over the seeds that both are there for."""
     made = []
+    others = [policy for policy in policies if policy != REFERENCE]
     for column in columns:
-        known: dict[str, Outcome] = {}
-
-        def outcome(cell: Cell, known: dict[str, Outcome] = known) -> Outcome:
-            if cell.name not in known:
-                known[cell.name] = _outcome(cell, found[cell.name])
-            return known[cell.name]
-
-        for policy in policies:
-            both = [
-                (Cell(column, REFERENCE, seed), Cell(column, policy, seed))
-                for seed in seeds
-                if policy != REFERENCE
-            ]
-            there = [pair for pair in both if all(cell.name in found for cell in pair)]
-            if there:
-                theirs, ours = zip(*there, strict=True)
-                made.append(
-                    Pair(
-                        column,
-                        policy,
-                        tuple(cell.seed for cell in ours),
-                        tuple(outcome(cell) for cell in theirs),
-                        tuple(outcome(cell) for cell in ours),
-                    )
-                )
+        cells = cells_of([column], [REFERENCE, *others], seeds)
+        there = {(cell.policy, cell.seed): cell for cell in cells if cell.name in found}
+        outcomes = {key: _outcome(cell, found[cell.name]) for key, cell in there.items()}
+        for policy in others:
+            both = [s for s in seeds if {(REFERENCE, s), (policy, s)} <= outcomes.keys()]
+            if both:
+                sides = [tuple(outcomes[who, s] for s in both) for who in (REFERENCE, policy)]
+                made.append(Pair(column, policy, tuple(both), *sides))
     return made
 
 

@@ -44,9 +44,8 @@ def test_accuracy_by_hand_with_batch_norm():
 
 
 @pytest.mark.parametrize("test", [COMPILED_BATCH + 137, 5])
-@pytest.mark.parametrize("own_kernels", [False, True])
 @pytest.mark.parametrize("way", [StackedAccuracy, CompiledAccuracy])
-def test_many_at_once_is_one_after_the_other(test, own_kernels, way, monkeypatch):
+def test_many_at_once_is_one_after_the_other(test, way, monkeypatch):
     """Several batches and one; dropout sleeps, statistics are as trained."""
     # Written out but not compiled, which takes seconds; the compiled engine has its own test.
     monkeypatch.setattr(torch, "compile", lambda written, **_: written)
@@ -62,7 +61,6 @@ def test_many_at_once_is_one_after_the_other(test, own_kernels, way, monkeypatch
     wanted = [accuracy(model, state, samples) for state in states]
     assert test == 5 or len(set(wanted)) > 1
     at_once = way(model, samples)
-    at_once.stacked.own_kernels = own_kernels
     assert at_once(states) == wanted
     assert at_once(states.flip(0)) == wanted[::-1]
 

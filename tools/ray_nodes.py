@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ QUICK = {
     "health_check_period_ms": 300,
     "health_check_failure_threshold": 3,
 }
+TRAINS = b"ray::EdgeWorker"
 CPUS = 2
 STORE = 100 * 2**20
 """Bytes of a node's object store."""
@@ -55,10 +57,11 @@ class Nodes:
         self.nodes.append(node)
 
     def kill(self, node: Any) -> None:
-        """With -9, and no word to anybody."""
+        """With -9, all its processes, and no word to anybody."""
         self.nodes.remove(node)
-        with suppress(ProcessLookupError):
-            os.kill(raylet_of(node), signal.SIGKILL)
+        for process in (raylet_of(node), *_children([raylet_of(node)])):
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
 
     def restore(self, count: int) -> None:
         """As many nodes as that."""
@@ -67,15 +70,8 @@ class Nodes:
 
     def workers(self) -> list[int]:
         """The processes that train, on all nodes."""
-        raylets = {raylet_of(node) for node in self.nodes}
-        found = []
-        for folder in Path("/proc").glob("[0-9]*"):
-            with suppress(OSError, IndexError):
-                parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-                words = (folder / "cmdline").read_bytes()
-                if parent in raylets and words.startswith(b"ray::EdgeWorker"):
-                    found.append(int(folder.name))
-        return sorted(found)
+        found = _children([raylet_of(node) for node in self.nodes])
+        return sorted(process for process, words in found.items() if words.startswith(TRAINS))
 
     def close(self) -> None:
         """End all of it."""
@@ -85,3 +81,14 @@ class Nodes:
 def raylet_of(node: Any) -> int:
     """The process that is a node: its workers go with it."""
     return int(node.all_processes["raylet"][0].process.pid)
+
+
+def _children(parents: Collection[int]) -> dict[int, bytes]:
+    """The processes that those have started, with their command lines."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError, IndexError):
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent in parents:
+                found[int(folder.name)] = (folder / "cmdline").read_bytes()
+    return found

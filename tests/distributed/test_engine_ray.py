@@ -193,10 +193,7 @@ def test_a_node_killed_in_mid_round_is_made_up_for(nodes, case, fresh):
     where = ray.get(made.pool.there[0].actor.__ray_call__.remote(node_of_call))
     (node,) = [node for node in nodes.nodes if node.node_id == where]
 
-    process = process_of(made, 0)
     got = killed_in_the_middle(case, made, 0, lambda process: nodes.kill(node))
-    # While it stands still it does not see that its node is gone.
-    os.kill(process, signal.SIGCONT)
     assert torch.equal(got, wanted)
     assert said
     assert said[0].startswith("lost a worker (")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from fedrt.errors import InputError
 from fedrt.experiments.cells import SEEDS, WHAT, Column, cells_of
 from fedrt.experiments.kept import Kept, read_kept
 from fedrt.report.page.encode import number, plain_data
+from fedrt.scenario import read_scenario, scenario_text
 
 Found = dict[str, Kept]
 
@@ -52,7 +54,7 @@ def _check(path: Path, kept: Kept) -> None:
 
 def _alike(folder: Path, found: Found, problems: list[str]) -> Found:
     """The cells without those whose settings are not those of most in their column."""
-    settings = {name: (k.about["scenario"], len(k.distance)) for name, k in found.items()}
+    settings = {name: (_meaning(k.about["scenario"]), len(k.distance)) for name, k in found.items()}
     usual: dict[str, Any] = {}
     for column in {name.partition("/")[0] for name in found}:
         own = Counter(each for name, each in settings.items() if name.startswith(f"{column}/"))
@@ -64,6 +66,15 @@ def _alike(folder: Path, found: Found, problems: list[str]) -> Found:
         for name in odd
     ]
     return {name: kept for name, kept in found.items() if name not in odd}
+
+
+@cache
+def _meaning(text: str) -> str:
+    """A scenario's text with all settings, also those that came after it was written."""
+    try:
+        return scenario_text(read_scenario(text))
+    except InputError:
+        return text
 
 
 def known_columns() -> dict[str, tuple[Column, tuple[str, ...]]]:

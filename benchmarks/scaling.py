@@ -30,7 +30,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(1, str(Path(__file__).resolve().parent / "peers"))
 
-from memory import tree_memory_mb
+from memory import tree, tree_memory_mb
 
 ROUNDS = 3
 
@@ -80,19 +80,6 @@ class Watch:
     def stop(self) -> None:
         self.done.set()
         self.thread.join()
-
-
-def tree(root: int) -> list[int]:
-    """A process and all its descendants."""
-    children: dict[int, list[int]] = {}
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            parent = int(entry.read_text().rpartition(")")[2].split()[1])
-            children.setdefault(parent, []).append(int(entry.parent.name))
-    found = [root]
-    for process in found:
-        found += children.get(process, [])
-    return found
 
 
 def fleet(args: argparse.Namespace) -> dict[str, Any]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedrt.cli.parser import Commands, Parser, add_command, read_list, read_seeds, typed_command
-from fedrt.cli.run import add_training, read_options
+from fedrt.cli.run import add_training, note, read_options
 from fedrt.errors import InputError
 
 if TYPE_CHECKING:
@@ -82,7 +81,7 @@ def run(args: argparse.Namespace) -> None:
     store = Store(out)
     for folder in args.merge:
         taken = store.merge(Path(folder))
-        _note(f"took {len(taken)} cells from {folder}")
+        note(f"took {len(taken)} cells from {folder}")
     prepared = {name: prepare(column) for name, column in every.items()}
     wanted: dict[str, Cell] = {}
     for name in names:
@@ -97,14 +96,12 @@ def run(args: argparse.Namespace) -> None:
         if not found:
             raise InputError(f"{out}: none of these cells is there; leave out --no-training")
         if len(found) < len(cells):
-            _note(f"{len(cells) - len(found)} of {len(cells)} cells are not there yet")
+            note(f"{len(cells) - len(found)} of {len(cells)} cells are not there yet")
     else:
         try:
-            found = carry_out(
-                cells, store, options, command=typed_command(), note=_note, show=_show
-            )
+            found = carry_out(cells, store, options, command=typed_command(), note=note, show=_show)
         except KeyboardInterrupt:
-            _note("stopped; the same command goes on from here")
+            note("stopped; the same command goes on from here")
             raise
     for name in names:
         columns = tuple(prepared[c.name] for c in WHAT[name][0] if c.name in chosen)
@@ -205,7 +202,3 @@ def _show(cell: Cell, rounds: int) -> Any:
     from fedrt.report.progress import cell_progress
 
     return cell_progress(cell.name, rounds)
-
-
-def _note(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)

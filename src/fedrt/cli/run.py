@@ -120,7 +120,7 @@ def run(args: argparse.Namespace) -> None:
     try:
         summary = _carry_on(path, fresh=fresh, quiet=args.json, address=args.address)
     except KeyboardInterrupt:
-        _note(f"stopped; go on with: {shlex.join(['fedrt', 'run', '--resume', str(path)])}")
+        note(f"stopped; go on with: {shlex.join(['fedrt', 'run', '--resume', str(path)])}")
         raise
     if args.json:
         print(json.dumps(summary, allow_nan=False))
@@ -138,11 +138,12 @@ def _carry_on(path: Path, *, fresh: bool, quiet: bool, address: str | None) -> S
 
     rounds = read_run(path).scenario.rounds.global_rounds
     with training_progress(rounds, quiet=quiet) as progress:
-        return carry_on(path, progress, _note, fresh=fresh, address=address)
+        return carry_on(path, progress, note, fresh=fresh, address=address)
 
 
-def _note(line: str) -> None:
-    print(line, file=sys.stderr)
+def note(line: str) -> None:
+    """Tell the user something beside the results."""
+    print(line, file=sys.stderr, flush=True)
 
 
 OPTION_NAMES = {"scenario": "SCENARIO", "settings": "--set", "targets": "--target"}

@@ -64,14 +64,15 @@ NON_IID = tuple(
 )
 LINK_PROBABILITIES = (0.2, 0.4, 0.6, 0.8)
 """Of the base graph; with probability 1 it is the complete graph, a column of the table."""
+COMPLETE = tuple(column for column in TABLE if column.name in ("cifar10-iid", "femnist"))
 BASE_GRAPHS = tuple(
     Column(
-        f"{name}-links-{p}",
-        f"{title}, links with probability {p}",
-        f"paper/{name}",
+        f"{column.name}-links-{p}",
+        f"{column.title}, links with probability {p}",
+        column.scenario,
         (f'base_graph={{kind="erdos-renyi",probability={p}}}',),
     )
-    for name, title in (("cifar10-iid", "CIFAR-10, IID"), ("femnist", "FEMNIST"))
+    for column in COMPLETE
     for p in LINK_PROBABILITIES
 )
 BY_CLASS = tuple(
@@ -84,17 +85,16 @@ BY_CLASS = tuple(
     for data, title in (("cifar10", "CIFAR-10"), ("fmnist", "FMNIST"))
 )
 """The other reading of the Dirichlet partition."""
-COMPLETE = tuple(column for column in TABLE if column.name in ("cifar10-iid", "femnist"))
 BUDGETS_J = (1.5, 2.0)
 """Per edge round: more than the table's, so that a policy has something to pace."""
 BUDGETS = tuple(
     Column(
-        f"{name}-{joules:g}j",
-        f"{title}, {joules:g} J",
-        f"paper/{name}",
+        f"{column.name}-{joules:g}j",
+        f"{column.title}, {joules:g} J",
+        column.scenario,
         (f"fleet.energy_j_per_edge_round={joules}",),
     )
-    for name, title in (("cifar10-iid", "CIFAR-10, IID"), ("femnist", "FEMNIST"))
+    for column in COMPLETE
     for joules in BUDGETS_J
 )
 FEW_LABELS = tuple(column for column in NON_IID if column.name.endswith(("-2", "-4")))

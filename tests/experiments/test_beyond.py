@@ -15,6 +15,7 @@ from fedrt.experiments.carry_out import Store, carry_out
 from fedrt.experiments.cells import cells_of
 from fedrt.experiments.kept import replay
 from fedrt.report.reproduction import markdown_beyond
+from fedrt.runs.loop import make_world
 
 TIGHT = replace(TINY, settings=(*TINY.settings, "fleet.energy_j_per_edge_round=0.01"))
 POLICIES = ("fedrt", "fedrt-plus")
@@ -47,7 +48,8 @@ def test_over_budget_is_planned_again(trained):
     assert (pair.policy, pair.seeds) == ("fedrt-plus", (0,))
     for cell, (outcome,) in zip(own, (pair.fedrt, pair.other), strict=True):
         kept = found[cell.name]
-        books = [done.last.after for done, _ in replay(cell, TIGHT.load(), kept)][-1]
+        world = make_world(TIGHT.load(), cell.seed)
+        books = [done.last.after for done, _ in replay(world, cell.policy, kept)][-1]
         over = sum(max(s - b, 0) for s, b in zip(books.spent_j, books.budget_j, strict=True))
         assert outcome.over_j == pytest.approx(over)
         assert over > 0

@@ -13,10 +13,11 @@ from trained import train
 
 from fedrt.errors import InputError
 from fedrt.experiments import carry_out as module
-from fedrt.experiments.carry_out import Store, carry_out
+from fedrt.experiments.carry_out import Store, carry_out, look_up
 from fedrt.experiments.cells import Cell, cells_of
 from fedrt.experiments.kept import LEARNED, PLANNED, keep_run, read_kept, replay, same_training
 from fedrt.experiments.paper import METHODS
+from fedrt.runs.loop import make_world
 
 
 def quiet(line):
@@ -34,7 +35,7 @@ def test_what_is_kept_gives_times_and_energies_back(whole):
     _, cells, found = whole
     for cell in cells:
         kept = found[cell.name]
-        rounds = list(replay(cell, TINY.load(), kept))
+        rounds = list(replay(make_world(TINY.load(), cell.seed), cell.policy, kept))
         assert len(rounds) == 5
         assert_allclose([d.ends_at_s for d, _ in rounds], kept.rounds["ends_at_s"], rtol=1e-9)
         spent = [d.last.after.spent_j.mean() for d, _ in rounds]
@@ -77,13 +78,39 @@ def test_a_cell_is_what_a_run_by_itself_gives(whole, policy, tmp_path):
 
 def test_other_training_is_no_twin(whole):
     _, _, found = whole
-    kept = found["tiny/static-t-0"]
+    kept = [found["tiny/static-t-0"]]
     assert same_training(Cell(TINY, "ce-fedavg", 0), kept) is not None
     assert same_training(Cell(TINY, "mll-sgd", 0), kept) is None
     assert same_training(Cell(TINY, "fedrt", 0), kept) is None
     assert same_training(Cell(TINY, "ce-fedavg", 1), kept) is None
     other = replace(TINY, settings=(*TINY.settings, "learning.learning_rate=0.06"))
     assert same_training(Cell(other, "ce-fedavg", 0), kept) is None
+
+
+@pytest.mark.parametrize("there", ["static-t", "ce-fedavg"])
+def test_a_twin_is_found_whichever_was_trained(whole, there, tmp_path, monkeypatch):
+    _, cells, found = whole
+    monkeypatch.setattr(module, "carry_on", None)
+    store, lines = Store(tmp_path), []
+    store.write(Cell(TINY, there, 0), found[f"tiny/{there}-0"])
+    known = look_up(cells, store, lines.append)
+    assert sorted(known) == ["tiny/ce-fedavg-0", "tiny/static-t-0"]
+    assert len(lines) == 1
+    for name, kept in known.items():
+        assert_array_equal(kept.rounds["ends_at_s"], found[name].rounds["ends_at_s"])
+        assert_array_equal(kept.rounds["energy_j_mean"], found[name].rounds["energy_j_mean"])
+    assert look_up(cells, store, lines.append).keys() == known.keys()
+    assert len(lines) == 1
+
+
+def test_a_policy_that_is_gone_is_shown_from_its_cell_but_not_looked_for(whole, tmp_path):
+    _, _, found = whole
+    cell, store = Cell(TINY, "gone:Policy", 0), Store(tmp_path)
+    with pytest.raises(InputError, match="gone"):
+        look_up([cell], store, quiet)
+    about = found["tiny/fedrt-0"].about | {"cell": cell.name, "policy": cell.policy}
+    store.write(cell, replace(found["tiny/fedrt-0"], about=about))
+    assert list(look_up([cell], store, quiet)) == [cell.name]
 
 
 def test_nothing_is_trained_twice(whole, monkeypatch):

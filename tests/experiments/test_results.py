@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
 from numpy.testing import assert_allclose
+from trained import ROOT
 
-from fedrt.experiments.cells import TABLE, Cell, in_full
+from fedrt.experiments.cells import ROWS, SEEDS, TABLE, Cell, cells_of, in_full
 from fedrt.experiments.first_rounds import CASES, first_rounds
 from fedrt.experiments.kept import read_kept, replay
+from fedrt.experiments.table import csv_rows, table_rows
+from fedrt.files import write_csv
 from fedrt.learning.originals import ORIGINALS
+from fedrt.report.reproduction import latex_table, markdown_table
+from fedrt.runs.loop import make_world
 
-RESULTS = Path(__file__).parents[2] / "results"
+sys.path.insert(0, str(ROOT / "tools"))
+
+import results_tables
+
+RESULTS = ROOT / "results"
 FOLDER = os.environ.get("FEDRT_DATA")
 
 
@@ -46,11 +56,29 @@ def test_a_full_cell_is_planned_again_from_its_distances(name):
     kept = read_kept(RESULTS / "cells" / f"{name}.npz")
     column = next(c for c in TABLE if c.name == name.partition("/")[0])
     cell = Cell(in_full(column, "bfloat16"), kept.about["policy"], kept.about["seed"])
-    rounds = [done for done, _ in replay(cell, cell.column.load(), kept)]
+    world = make_world(cell.column.load(), cell.seed)
+    rounds = [done for done, _ in replay(world, cell.policy, kept)]
     assert len(rounds) == column.load().rounds.global_rounds
     assert_allclose([d.ends_at_s for d in rounds], kept.rounds["ends_at_s"], rtol=1e-9)
     spent = [d.last.after.spent_j.mean() for d in rounds]
     assert_allclose(spent, kept.rounds["energy_j_mean"], rtol=1e-9)
+
+
+def test_the_table_is_what_the_cells_give(tmp_path):
+    columns = [in_full(column, "bfloat16") for column in TABLE]
+    names = [cell.name for cell in cells_of(columns, ROWS, SEEDS)]
+    paths = {name: RESULTS / "cells" / f"{name}.npz" for name in names}
+    found = {name: read_kept(path) for name, path in paths.items() if path.exists()}
+    rows = table_rows(columns, ROWS, SEEDS, found)
+    write_csv(tmp_path / "table.csv", csv_rows(rows))
+    assert (tmp_path / "table.csv").read_text() == (RESULTS / "table.csv").read_text()
+    assert markdown_table(rows) == (RESULTS / "table.md").read_text()
+    assert latex_table(rows) == (RESULTS / "table.tex").read_text()
+
+
+@pytest.mark.parametrize("name", results_tables.PAGES)
+def test_pages_show_the_table(name):
+    assert results_tables.page(name) == (ROOT / name).read_text()
 
 
 def test_results_stay_small():

@@ -60,6 +60,15 @@ def test_an_own_policy_has_a_row_without_the_papers_numbers():
     assert "| my:own |  | 5.00 |  |  | 100.0 |" in text
 
 
+def test_a_row_of_fewer_seeds_says_so():
+    both = rows(("fedrt", "my:own"))
+    text = markdown_table(both)
+    assert "### CIFAR-10, IID: 300 rounds, 2 seeds" in text
+    assert "| fedrt | 12.41 |" in text
+    assert "| my:own (seed 0) |  | 5.00 |" in text
+    assert r"my:own (seed 0) & 5.00 & 100.0" in latex_table(both)
+
+
 def test_cells_that_are_not_there_leave_no_row():
     assert [row.policy for row in rows(("fedrt", "static-t"), (0, 7))] == ["fedrt"]
 

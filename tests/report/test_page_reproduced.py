@@ -80,6 +80,23 @@ def test_curves_are_the_cells(made):
     assert [line["label"] for line in graphs["panels"][0]["lines"]] == ["p = 0.2", "p = 1"]
 
 
+def test_lines_stand_beside_each_other_on_common_seeds(made, tmp_path):
+    folder = tmp_path / "results"
+    shutil.copytree(made[0], folder)
+    (folder / "cells" / "cifar10-iid" / "static-r-1.npz").unlink()
+    (study,) = collect([folder])["studies"]
+    cifar, femnist = study["columns"]
+    assert [row["seeds"] for row in cifar["rows"]] == [[0, 1], [0], [0, 1], [0, 1], [0, 1]]
+    assert {tuple(line["seeds"]) for line in cifar["lines"]} == {(0,)}
+    fedrt = made[1]["cifar10-iid/fedrt-0"].rounds["energy_j_mean"]
+    drawn = unpack(cifar["lines"][0]["curves"]["energy_j_mean"]["mean"])
+    np.testing.assert_allclose(drawn, fedrt)
+    others = {tuple(line["seeds"]) for line in femnist["lines"]}
+    assert others == {
+        tuple(line["seeds"]) for line in collect([made[0]])["studies"][0]["columns"][1]["lines"]
+    }
+
+
 def test_what_is_missing_and_where_it_was_trained(made):
     folder, kept = made
     (study,) = collect([folder])["studies"]

@@ -54,7 +54,7 @@ def test_the_lines_are_the_kept_numbers(found):
 def test_energy_is_drawn_by_round(found):
     figure = draw.energy_figure(METHODS, SEEDS, found)
     shown = [axes for axes in figure.axes if axes.get_visible()]
-    assert [axes.get_title() for axes in shown] == [column.title for column in TABLE]
+    assert [axes.get_title() for axes in shown] == [f"{c.title}, 2 seeds" for c in TABLE]
     line = lines(shown[0])["mll-sgd"]
     assert_allclose(line.get_xdata(), [1, 2, 3])
     kept = [found[f"cifar10-iid/mll-sgd-{seed}"].rounds["energy_j_mean"] for seed in SEEDS]
@@ -72,7 +72,10 @@ def test_non_iid_has_both_methods_for_each_number_of_labels(found):
 
 def test_base_graphs_end_with_the_complete_one(found):
     figure = draw.base_graph_figure(SEEDS, found)
-    assert [axes.get_title() for axes in figure.axes] == ["CIFAR-10, IID", "FEMNIST"]
+    assert [axes.get_title() for axes in figure.axes] == [
+        "CIFAR-10, IID, 2 seeds",
+        "FEMNIST, 2 seeds",
+    ]
     for axes in figure.axes:
         assert list(lines(axes)) == ["p = 0.2", "p = 0.4", "p = 0.6", "p = 0.8", "p = 1"]
 
@@ -81,8 +84,26 @@ def test_what_is_not_there_is_left_out(found):
     some = {name: kept for name, kept in found.items() if name.startswith("femnist/")}
     assert list(draw.convergence_figures(METHODS, SEEDS, some)) == ["fig-convergence-femnist"]
     figure = draw.base_graph_figure(SEEDS, some)
-    assert [axes.get_title() for axes in figure.axes] == ["FEMNIST"]
+    assert [axes.get_title() for axes in figure.axes] == ["FEMNIST, 2 seeds"]
     assert list(lines(figure.axes[0])) == ["p = 1"]
+
+
+def test_lines_are_compared_over_the_seeds_that_all_of_them_have(found):
+    """Static-T lacks seed 0, so the others show seed 1 alone, with 60 % at the end."""
+    some = {n: k for n, k in found.items() if n != "femnist/static-t-0"}
+    figure = draw.convergence_figures(METHODS, SEEDS, some)["fig-convergence-femnist"]
+    right = figure.axes[1]
+    assert right.get_title() == "FEMNIST, seed 1"
+    assert all(line.get_ydata()[-1] == pytest.approx(60) for line in lines(right).values())
+
+
+def test_lines_without_a_common_seed_show_their_own(found):
+    pair = ("femnist/fedrt-0", "femnist/static-t-1")
+    some = {name: found[name] for name in pair}
+    (axes,) = draw.energy_figure(METHODS, SEEDS, some).axes
+    assert axes.get_title() == "FEMNIST"
+    ends = [line.get_ydata()[-1] for line in lines(axes).values()]
+    assert ends == pytest.approx([found[name].energy_j for name in pair])
 
 
 def test_methods_differ_without_colours(found):

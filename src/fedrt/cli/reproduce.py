@@ -67,7 +67,7 @@ def add(commands: Commands[Parser]) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Train what is missing, then write and print what was asked for."""
-    from fedrt.experiments.carry_out import Store, carry_out
+    from fedrt.experiments.carry_out import Store, carry_out, look_up
     from fedrt.experiments.cells import WHAT, cells_of, choose_columns
 
     seeds = read_seeds(args.seeds)
@@ -91,8 +91,7 @@ def run(args: argparse.Namespace) -> None:
             wanted.setdefault(cell.name, cell)
     cells = list(wanted.values())
     if args.no_training:
-        kept = {cell.name: store.read(cell) for cell in cells}
-        found = {name: each for name, each in kept.items() if each is not None}
+        found = look_up(cells, store, note)
         if not found:
             raise InputError(f"{out}: none of these cells is there; leave out --no-training")
         if len(found) < len(cells):

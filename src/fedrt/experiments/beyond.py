@@ -9,6 +9,7 @@ import numpy as np
 
 from fedrt.experiments.cells import Cell, Column, cells_of
 from fedrt.experiments.kept import Kept, replay
+from fedrt.runs.loop import make_world
 
 REFERENCE = "fedrt"
 LATE = 10
@@ -77,7 +78,8 @@ def pairs(
 
 def _outcome(cell: Cell, kept: Kept) -> Outcome:
     """What is over budget is not kept: the cell is planned again for it."""
-    *_, (last, _) = replay(cell, cell.column.load(), kept)
+    world = make_world(cell.column.load(), cell.seed)
+    *_, (last, _) = replay(world, cell.policy, kept)
     books = last.last.after
     accuracy = 100 * kept.rounds["accuracy"]
     accuracy = accuracy[~np.isnan(accuracy)]

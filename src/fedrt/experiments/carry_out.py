@@ -114,35 +114,46 @@ def carry_out(
     show: ShowCell | None = None,
 ) -> dict[str, Kept]:
     """Every cell by its name; those that are not kept yet are trained, one after the other."""
-    for policy in dict.fromkeys(cell.policy for cell in cells):
-        make_policy(policy)  # complains before anything is trained
-    found: dict[str, Kept] = {}
+    found = look_up(cells, store, note)
     shop = Workshop()
     try:
         for number, cell in enumerate(cells, start=1):
-            kept = store.read(cell)
-            if kept is None:
-                kept = _twin(cell, found) or _train(cell, store, options, shop, command, note, show)
+            if cell.name not in found:
+                twin = same_training(cell, found.values())
+                kept = twin or _train(cell, store, options, shop, command, note, show)
                 store.write(cell, kept)
-                how = f"as {kept.about['trained_as']}" if "trained_as" in kept.about else "trained"
-                note(
-                    f"{number} of {len(cells)}: {cell.name} {how}: {kept.time_s / 3600:.2f} h,"
-                    f" {kept.energy_j:.1f} J, {kept.best_accuracy:.2%},"
-                    f" in {kept.about['train_wall_s']:.0f} s"
-                )
-            found[cell.name] = kept
+                note(f"{number} of {len(cells)}: {_said(cell, kept)}")
+                found[cell.name] = kept
     finally:
         shop.close()
     return found
 
 
-def _twin(cell: Cell, found: dict[str, Kept]) -> Kept | None:
-    """The cell from a kept one with the same training."""
-    for kept in found.values():
-        twin = same_training(cell, kept)
-        if twin is not None:
-            return twin
-    return None
+def look_up(cells: Sequence[Cell], store: Store, note: Note = print) -> dict[str, Kept]:
+    """The cells that are kept, and those that another one's training makes known; no training.
+
+    A policy of which a cell is lacking has to be there.
+    """
+    read = {cell.name: store.read(cell) for cell in cells}
+    found = {name: kept for name, kept in read.items() if kept is not None}
+    lacking = [cell for cell in cells if cell.name not in found]
+    for policy in dict.fromkeys(cell.policy for cell in lacking):
+        make_policy(policy)
+    for cell in lacking:
+        kept = same_training(cell, found.values())
+        if kept is not None:
+            store.write(cell, kept)
+            note(_said(cell, kept))
+            found[cell.name] = kept
+    return found
+
+
+def _said(cell: Cell, kept: Kept) -> str:
+    how = f"as {kept.about['trained_as']}" if "trained_as" in kept.about else "trained"
+    return (
+        f"{cell.name} {how}: {kept.time_s / 3600:.2f} h, {kept.energy_j:.1f} J,"
+        f" {kept.best_accuracy:.2%}, in {kept.about['train_wall_s']:.0f} s"
+    )
 
 
 def _train(

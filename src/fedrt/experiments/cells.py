@@ -6,13 +6,16 @@ that shows it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from fedrt.errors import InputError
 from fedrt.experiments.paper import METHODS
 from fedrt.scenario import Scenario, load_scenario
 from fedrt.scenario.fields import PerDevice
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -153,6 +156,24 @@ def cells_of(
     return [
         Cell(column, policy, seed) for seed in seeds for column in columns for policy in policies
     ]
+
+
+def to_compare(
+    lines: Mapping[T, tuple[Column, str]], seeds: Sequence[int], found: Container[str]
+) -> dict[T, list[Cell]]:
+    """The cells of each line (a policy in a column) that is there, over the seeds common to all.
+
+    A mean over seeds beside one seed would not compare like with like. Where no seed is common,
+    each line has its own.
+    """
+    every = {key: cells_of([column], [policy], seeds) for key, (column, policy) in lines.items()}
+    there = {key: [cell for cell in own if cell.name in found] for key, own in every.items()}
+    there = {key: own for key, own in there.items() if own}
+    common = set(seeds).intersection(*({cell.seed for cell in own} for own in there.values()))
+    return {
+        key: [cell for cell in own if not common or cell.seed in common]
+        for key, own in there.items()
+    }
 
 
 def choose_columns(columns: Sequence[Column], only: Sequence[str]) -> list[Column]:

@@ -14,6 +14,7 @@ from statistics import median
 from fedrt.control.mixing import MIXINGS, contraction
 from fedrt.experiments.cells import Cell, Column
 from fedrt.experiments.kept import Kept, replay
+from fedrt.runs.loop import make_world
 from fedrt.scenario import load_scenario
 
 HOUR_S = 3600.0
@@ -46,7 +47,7 @@ def plan_choice(cell: Cell, kept: Kept, settings: Sequence[str]) -> Planned:
     scenario = load_scenario(column.scenario, [*column.settings, *settings])
     links: list[int] = []
     left: dict[str, list[float]] = {name: [] for name in MIXINGS}
-    for done, _ in replay(cell, scenario, kept):
+    for done, _ in replay(make_world(scenario, cell.seed), cell.policy, kept):
         topology = done.last.plan.topology
         assert topology is not None
         links.append(int(topology.sum()) // 2)

@@ -8,8 +8,8 @@ follow from them; the file holds times and energies too, so that pictures need n
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from fedrt.runs.checkpoint import Record, Resumed
 from fedrt.runs.loop import StandIn, make_world, run_rounds
 from fedrt.scenario import Scenario, read_scenario, scenario_text
 from fedrt.turns import Distances, GlobalRound, key_after_mixing, key_after_training
+from fedrt.world.world import World
 
 FloatArray = NDArray[np.float64]
 
@@ -103,7 +104,7 @@ def keep_run(cell: Cell, run: Path, about: dict[str, Any]) -> Kept:
 def plan_again(cell: Cell, scenario: Scenario, kept: Kept) -> NDArray[np.uint64] | None:
     """The keys of the cell's rounds; None where times or energies differ from what is kept."""
     keys = []
-    for done, key in replay(cell, scenario, kept):
+    for done, key in replay(make_world(scenario, cell.seed), cell.policy, kept):
         t = done.last.t
         recorded = np.array([kept.rounds[name][t] for name in PLANNED])
         found = np.array([done.ends_at_s, done.last.after.spent_j.mean()])
@@ -113,13 +114,12 @@ def plan_again(cell: Cell, scenario: Scenario, kept: Kept) -> NDArray[np.uint64]
     return np.array(keys, np.uint64)
 
 
-def replay(cell: Cell, scenario: Scenario, kept: Kept) -> Iterator[tuple[GlobalRound, int]]:
-    """Every global round of the cell's policy planned on the distances of a kept cell.
+def replay(world: World, policy: str, kept: Kept) -> Iterator[tuple[GlobalRound, int]]:
+    """Every global round of a policy planned on the distances of a kept cell.
 
     With each round the key of its models: as long as they are those of the kept cell, its
     training is this policy's training too.
     """
-    world = make_world(scenario, cell.seed)
     rows, cols = links_of(world.base_graph)
     records = []
     for t, values in enumerate(kept.distance):
@@ -128,35 +128,47 @@ def replay(cell: Cell, scenario: Scenario, kept: Kept) -> Iterator[tuple[GlobalR
         metrics = {name: float(kept.rounds[name][t]) for name in LEARNED}
         records.append(Record(Distances(distance, distance), metrics))
     key = b"start"
-    for done in run_rounds(world, make_policy(cell.policy), Resumed(records, StandIn(world))):
+    for done in run_rounds(world, make_policy(policy), Resumed(records, StandIn(world))):
         for turn in done.edge_rounds:
             key = key_after_training(key, turn)
         key = key_after_mixing(key, done.last)
         yield done, int.from_bytes(key[:8], "little")
 
 
-def same_training(cell: Cell, kept: Kept) -> Kept | None:
-    """The cell, if every step of its training is that of a kept one under another policy.
+def same_training(cell: Cell, others: Iterable[Kept]) -> Kept | None:
+    """The cell, if every step of its training is that of a kept one under another policy."""
+    alike = [kept for kept in others if _same_world(cell, kept)]
+    if not alike:
+        return None
+    scenario = cell.column.load()
+    world = make_world(scenario, cell.seed)
+    for kept in alike:
+        if read_scenario(kept.about["scenario"]) == scenario:
+            planned = _planned_on(world, cell.policy, kept)
+            if planned is not None:
+                who = {"cell": cell.name, "policy": cell.policy, "trained_as": kept.about["cell"]}
+                return replace(kept, about=kept.about | who, rounds=kept.rounds | planned)
+    return None
+
+
+def _same_world(cell: Cell, kept: Kept) -> bool:
+    column, _, _ = kept.about["cell"].rpartition("/")
+    return bool(column == cell.column.name and kept.about["seed"] == cell.seed)
+
+
+def _planned_on(world: World, policy: str, kept: Kept) -> dict[str, FloatArray] | None:
+    """Times and energies of the policy, if its models are the kept ones in every round.
 
     Equal keys up to a round mean equal models there, so the distances of the next round are the
     kept ones as well: the comparison holds round by round, whatever the policy looks at.
     """
-    scenario = cell.column.load()
-    if read_scenario(kept.about["scenario"]) != scenario or kept.about["seed"] != cell.seed:
-        return None
     planned: dict[str, list[float]] = {name: [] for name in PLANNED}
-    for (done, key), theirs in zip(replay(cell, scenario, kept), kept.keys, strict=True):
+    for (done, key), theirs in zip(replay(world, policy, kept), kept.keys, strict=True):
         if key != theirs:
             return None
         planned["ends_at_s"].append(done.ends_at_s)
         planned["energy_j_mean"].append(float(done.last.after.spent_j.mean()))
-    about = kept.about | {
-        "cell": cell.name,
-        "policy": cell.policy,
-        "trained_as": kept.about["cell"],
-    }
-    rounds = kept.rounds | {name: np.array(values) for name, values in planned.items()}
-    return Kept(about, rounds, kept.distance, kept.keys)
+    return {name: np.array(values) for name, values in planned.items()}
 
 
 def write_kept(path: Path, kept: Kept) -> None:

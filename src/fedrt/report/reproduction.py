@@ -34,12 +34,12 @@ CAPTION = (
 )
 
 
-def row_cells(row: Row) -> list[str]:
+def row_cells(name: str, row: Row) -> list[str]:
     """The words of one row, under HEADS."""
     time, energy, accuracy = row.time, row.energy, row.accuracy
     apart = "" if accuracy.paper is None else f"{accuracy.mean - accuracy.paper:+.2f}"
     return [
-        row.policy,
+        name,
         _paper(time, ".2f"),
         _ours(time, ".2f"),
         _ratio(time),
@@ -86,16 +86,27 @@ def _reached(row: Row) -> str:
     return f"{hours:.2f} h, {joules:.1f} J{some}"
 
 
-def by_column(rows: Iterable[Row]) -> list[tuple[str, list[Row]]]:
-    """The rows of each column under its title, with rounds and seeds."""
+def by_column(rows: Iterable[Row]) -> list[tuple[str, list[tuple[str, Row]]]]:
+    """The rows of each column under its title, each with the method's name.
+
+    The title says how many seeds the rows have; one that has fewer says so itself.
+    """
     groups = []
     for column, some in groupby(rows, key=lambda row: row.column):
         own = list(some)
         rounds = column.load().rounds.global_rounds
         most = max(len(row.seeds) for row in own)
-        seeds = f"{most} seed{'s' if most > 1 else ''}"
-        groups.append((f"{column.title}: {rounds} rounds, {seeds}", own))
+        named = [
+            (row.policy if len(row.seeds) == most else f"{row.policy} ({_seeds(row)})", row)
+            for row in own
+        ]
+        title = f"{column.title}: {rounds} rounds, {most} seed{'s' if most > 1 else ''}"
+        groups.append((title, named))
     return groups
+
+
+def _seeds(row: Row) -> str:
+    return f"seed{'s' if len(row.seeds) > 1 else ''} {' '.join(map(str, row.seeds))}"
 
 
 def markdown_table(rows: Sequence[Row]) -> str:
@@ -104,7 +115,7 @@ def markdown_table(rows: Sequence[Row]) -> str:
     for title, own in by_column(rows):
         lines += ["", f"### {title}", "", "| " + " | ".join(HEADS) + " |"]
         lines.append("|---" * len(HEADS) + "|")
-        lines += ["| " + " | ".join(row_cells(row)) + " |" for row in own]
+        lines += ["| " + " | ".join(row_cells(name, row)) + " |" for name, row in own]
     return "\n".join(lines) + "\n"
 
 
@@ -117,12 +128,12 @@ def latex_table(rows: Sequence[Row]) -> str:
     ]
     for title, own in by_column(rows):
         lines += [r"\midrule", rf"\multicolumn{{5}}{{l}}{{\emph{{{_tex(title)}}}}} \\"]
-        lines += [_latex_row(row) for row in own]
+        lines += [_latex_row(name, row) for name, row in own]
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
 
 
-def _latex_row(row: Row) -> str:
-    cells = [_tex(row.policy)]
+def _latex_row(name: str, row: Row) -> str:
+    cells = [_tex(name)]
     for figure, digits in ((row.time, ".2f"), (row.energy, ".1f"), (row.accuracy, ".2f")):
         cells.append(_latex_figure(figure, digits))
     cells.append("" if row.saving is None else _latex_figure(_percent(row.saving), ".1f"))
@@ -227,8 +238,8 @@ def print_table(rows: Sequence[Row]) -> None:
         table = Table(title=escape(title))
         for head in SHORT_HEADS:
             table.add_column(head, justify="left" if head == "method" else "right", no_wrap=True)
-        for row in own:
-            table.add_row(*(escape(word) for word in _short_cells(row)))
+        for name, row in own:
+            table.add_row(*(escape(word) for word in _short_cells(name, row)))
         console.print(table)
     console.print("paper's in brackets. " + CAPTION, highlight=False, soft_wrap=False)
 
@@ -236,8 +247,8 @@ def print_table(rows: Sequence[Row]) -> None:
 SHORT_HEADS = ("method", "time (h)", "energy (J)", "accuracy (%)", "FedRT saves")
 
 
-def _short_cells(row: Row) -> list[str]:
-    cells = [row.policy]
+def _short_cells(name: str, row: Row) -> list[str]:
+    cells = [name.replace(" (", "\n(")]
     between = "\n" if len(row.seeds) > 1 else " "  # with spreads a line has no room for both
     for figure, digits in ((row.time, ".2f"), (row.energy, ".1f"), (row.accuracy, ".2f")):
         paper = "" if figure.paper is None else f"{between}({_paper(figure, digits)})"

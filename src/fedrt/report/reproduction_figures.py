@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.experiments.cells import (
     BASE_GRAPHS,
+    COMPLETE,
     LABELS_PER_CLUSTER,
     LINK_PROBABILITIES,
     NON_IID,
     TABLE,
-    Cell,
     Column,
+    to_compare,
 )
 from fedrt.experiments.kept import Kept
 from fedrt.report.figures import (
@@ -35,19 +36,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Found = Mapping[str, Kept]
+T = TypeVar("T")
 HOUR_S = 3600.0
 DATA = {"cifar10": "CIFAR-10", "fmnist": "FMNIST", "femnist": "FEMNIST"}
 
 
 class _Curves:
-    """The kept cells of one column and policy over the seeds that are there."""
+    """The kept cells of one line of a panel, one for each seed."""
 
-    def __init__(self, column: Column, policy: str, seeds: Sequence[int], found: Found) -> None:
-        names = [Cell(column, policy, seed).name for seed in seeds]
-        self.kept = [found[name] for name in names if name in found]
-
-    def __bool__(self) -> bool:
-        return bool(self.kept)
+    def __init__(self, kept: Mapping[int, Kept]) -> None:
+        self.seeds, self.kept = list(kept), list(kept.values())
 
     def stack(self, name: str) -> NDArray[np.float64]:
         """(seeds, rounds)"""
@@ -59,29 +57,45 @@ class _Curves:
         return np.arange(1.0, len(self.kept[0].distance) + 1)
 
 
+def _compared(
+    lines: Mapping[T, tuple[Column, str]], seeds: Sequence[int], found: Found
+) -> dict[T, _Curves]:
+    """The lines of a panel that are there."""
+    cells = to_compare(lines, seeds, found)
+    return {
+        key: _Curves({cell.seed: found[cell.name] for cell in own}) for key, own in cells.items()
+    }
+
+
+def _titled(title: str, curves: Mapping[Any, _Curves]) -> str:
+    """A panel's title with the seeds it shows."""
+    sets = {tuple(each.seeds) for each in curves.values()}
+    if len(sets) != 1:
+        return title
+    (seeds,) = sets
+    return f"{title}, seed {seeds[0]}" if len(seeds) == 1 else f"{title}, {len(seeds)} seeds"
+
+
 def convergence_figures(
     policies: Sequence[str], seeds: Sequence[int], found: Found
 ) -> dict[str, Figure]:
     """Loss and accuracy against simulated time, one picture for each data set."""
     figures = {}
     for data in DATA:
-        columns = [
-            c for c in _there(TABLE, policies, seeds, found) if c.name.startswith(f"{data}-")
-        ] or [c for c in _there(TABLE, policies, seeds, found) if c.name == data]
-        if not columns:
+        own = [c for c in TABLE if c.name == data or c.name.startswith(f"{data}-")]
+        shown = _by_policy(own, policies, seeds, found)
+        if not shown:
             continue
-        figure = new_figure(8.4, 0.7 + 3.1 * len(columns))
-        grid = figure.subplots(len(columns), 2, squeeze=False)
-        for (left, right), column in zip(grid, columns, strict=True):
-            for policy in policies:
-                curves = _Curves(column, policy, seeds, found)
-                if curves:
-                    style = _policy_line(policy, policies)
-                    time = curves.stack("ends_at_s") / HOUR_S
-                    draw_seeds(left, time, curves.stack("loss"), style)
-                    draw_seeds(right, time, 100 * curves.stack("accuracy"), style)
+        figure = new_figure(8.4, 0.7 + 3.1 * len(shown))
+        grid = figure.subplots(len(shown), 2, squeeze=False)
+        for (left, right), (column, curves) in zip(grid, shown.items(), strict=True):
+            for policy, each in curves.items():
+                style = _policy_line(policy, policies)
+                time = each.stack("ends_at_s") / HOUR_S
+                draw_seeds(left, time, each.stack("loss"), style)
+                draw_seeds(right, time, 100 * each.stack("accuracy"), style)
             for axes, words in ((left, "training loss"), (right, "test accuracy (%)")):
-                _label(axes, column.title, "simulated training time (h)", words)
+                _label(axes, _titled(column.title, curves), "simulated training time (h)", words)
             left.set_yscale("log")
             _plain_log(left)
         legend_below(figure, grid[0, 0])
@@ -92,15 +106,14 @@ def convergence_figures(
 def energy_figure(policies: Sequence[str], seeds: Sequence[int], found: Found) -> Figure:
     """What a device has spent by each round, mean over devices."""
 
-    def draw(axes: Axes, column: Column) -> None:
-        for policy in policies:
-            curves = _Curves(column, policy, seeds, found)
-            if curves:
-                style = _policy_line(policy, policies)
-                draw_seeds(axes, curves.rounds, curves.stack("energy_j_mean"), style)
+    def draw(axes: Axes, curves: dict[str, _Curves]) -> None:
+        for policy, each in curves.items():
+            style = _policy_line(policy, policies)
+            draw_seeds(axes, each.rounds, each.stack("energy_j_mean"), style)
 
-    columns = _there(TABLE, policies, seeds, found)
-    return _panels(columns, draw, "energy of a device so far (J)")
+    shown = _by_policy(TABLE, policies, seeds, found)
+    panels = {_titled(column.title, curves): curves for column, curves in shown.items()}
+    return _panels(panels, draw, "energy of a device so far (J)")
 
 
 def non_iid_figure(seeds: Sequence[int], found: Found) -> Figure:
@@ -110,52 +123,56 @@ def non_iid_figure(seeds: Sequence[int], found: Found) -> Figure:
     """
     full = "static-t"
     words = {"fedrt": "FedRT", full: "Static-T"}
-    columns = _there(NON_IID, list(words), seeds, found)
-    data = {name: [c for c in columns if c.name.startswith(f"{name}-")] for name in DATA}
-    shown = {name: own for name, own in data.items() if own}
+    shown = _by_policy(NON_IID, list(words), seeds, found)
+    panels = {}
+    for data, title in DATA.items():
+        own = {c: curves for c, curves in shown.items() if c.name.startswith(f"{data}-")}
+        if own:
+            panels[title] = own
 
-    def draw(axes: Axes, name: str) -> None:
-        for column in shown[name]:
+    def draw(axes: Axes, own: dict[Column, dict[str, _Curves]]) -> None:
+        for column, curves in own.items():
             labels = next(n for n in LABELS_PER_CLUSTER if column.name.endswith(f"-{n}"))
-            # A mean over seeds beside one seed would not compare like with like.
-            names = {s: [Cell(column, policy, s).name for policy in words] for s in seeds}
-            both = [s for s, own in names.items() if all(name in found for name in own)]
-            for policy, who in words.items():
-                curves = _Curves(column, policy, both or seeds, found)
-                if curves:
-                    style = _numbered_style(LABELS_PER_CLUSTER.index(labels))
-                    style |= {"linestyle": "-" if policy == "fedrt" else (0, (2, 2))}
-                    if policy == full:
-                        style["mfc"] = "white"
-                    style["label"] = f"{labels} labels, {who}"
-                    draw_seeds(axes, curves.rounds, 100 * curves.stack("accuracy"), style)
+            for policy, each in curves.items():
+                style = _numbered_style(LABELS_PER_CLUSTER.index(labels))
+                style |= {"linestyle": "-" if policy == "fedrt" else (0, (2, 2))}
+                if policy == full:
+                    style["mfc"] = "white"
+                style["label"] = f"{labels} labels, {words[policy]}"
+                draw_seeds(axes, each.rounds, 100 * each.stack("accuracy"), style)
 
-    return _panels(list(shown), draw, "test accuracy (%)", DATA.get, inches=2.0)
+    return _panels(panels, draw, "test accuracy (%)", inches=2.0)
 
 
 def base_graph_figure(seeds: Sequence[int], found: Found) -> Figure:
     """Accuracy by round of FedRT on base graphs from sparse to complete."""
-    probabilities = (*LINK_PROBABILITIES, 1.0)
-    complete = {column.name: column for column in TABLE}
     sparse = {column.name: column for column in BASE_GRAPHS}
+    places = {p: place for place, p in enumerate((*LINK_PROBABILITIES, 1.0))}
+    panels = {}
+    for complete in COMPLETE:
+        lines = {p: (sparse[f"{complete.name}-links-{p}"], "fedrt") for p in LINK_PROBABILITIES}
+        curves = _compared(lines | {1.0: (complete, "fedrt")}, seeds, found)
+        if curves:
+            panels[_titled(complete.title, curves)] = curves
 
-    def of(base: str, p: float) -> Column:
-        return complete[base] if p == 1.0 else sparse[f"{base}-links-{p}"]
+    def draw(axes: Axes, curves: dict[float, _Curves]) -> None:
+        for p, each in curves.items():
+            style = _numbered_style(places[p]) | {"label": f"p = {p:g}"}
+            draw_seeds(axes, each.rounds, 100 * each.stack("accuracy"), style)
 
-    def draw(axes: Axes, base: str) -> None:
-        for place, p in enumerate(probabilities):
-            curves = _Curves(of(base, p), "fedrt", seeds, found)
-            if curves:
-                style = _numbered_style(place) | {"label": f"p = {p:g}"}
-                draw_seeds(axes, curves.rounds, 100 * curves.stack("accuracy"), style)
+    return _panels(panels, draw, "test accuracy (%)")
 
-    titles = {"cifar10-iid": "CIFAR-10, IID", "femnist": "FEMNIST"}
-    columns = [
-        base
-        for base in titles
-        if any(_Curves(of(base, p), "fedrt", seeds, found) for p in probabilities)
-    ]
-    return _panels(columns, draw, "test accuracy (%)", titles.get)
+
+def _by_policy(
+    columns: Sequence[Column], policies: Sequence[str], seeds: Sequence[int], found: Found
+) -> dict[Column, dict[str, _Curves]]:
+    """For every column of which there is a cell, a line for each policy."""
+    shown = {}
+    for column in columns:
+        curves = _compared({policy: (column, policy) for policy in policies}, seeds, found)
+        if curves:
+            shown[column] = curves
+    return shown
 
 
 def _policy_line(policy: str, policies: Sequence[str]) -> dict[str, Any]:
@@ -174,29 +191,18 @@ def _numbered_style(place: int) -> dict[str, Any]:
     }
 
 
-def _there(
-    columns: Sequence[Column], policies: Sequence[str], seeds: Sequence[int], found: Found
-) -> list[Column]:
-    """The columns of which there is a cell."""
-    return [c for c in columns if any(_Curves(c, policy, seeds, found) for policy in policies)]
-
-
 def _panels(
-    items: Sequence[Any],
-    draw: Callable[[Axes, Any], None],
-    label: str,
-    title: Callable[[Any], str | None] = lambda column: column.title,
-    inches: float = 1.5,
+    panels: Mapping[str, T], draw: Callable[[Axes, T], None], label: str, inches: float = 1.5
 ) -> Figure:
-    """A picture with one panel by round for each item."""
-    columns = min(3, max(1, len(items)))
-    rows = -(-len(items) // columns)
+    """A picture with one panel by round under each title."""
+    columns = min(3, max(1, len(panels)))
+    rows = -(-len(panels) // columns)
     figure = new_figure(max(4.6, 3.7 * columns, 8.4 if columns == 2 else 0), 1.0 + 3.0 * rows)
     grid = figure.subplots(rows, columns, squeeze=False)
-    for axes, item in zip(grid.flat, items, strict=False):
-        draw(axes, item)
-        _label(axes, title(item) or "", "global round", label)
-    for axes in grid.flat[len(items) :]:
+    for axes, (title, content) in zip(grid.flat, panels.items(), strict=False):
+        draw(axes, content)
+        _label(axes, title, "global round", label)
+    for axes in grid.flat[len(panels) :]:
         axes.set_visible(False)
     legend_below(figure, grid[0, 0], inches)
     return figure

@@ -10,16 +10,20 @@ function sayReached(row) {
   const { reached } = row;
   if (!reached) return "";
   if (!reached.seeds) return "never";
-  const some = reached.seeds < row.seeds ? ` (${reached.seeds} of ${plural(row.seeds, "seed")})` : "";
+  const of = row.seeds.length;
+  const some = reached.seeds < of ? ` (${reached.seeds} of ${plural(of, "seed")})` : "";
   return `${fixed(reached.time_h, 2)} h, ${fixed(reached.energy_j, 1)} J${some}`;
 }
 
-/** The cells of one row: time, energy, accuracy and saving, each with the paper's before ours. */
-function reproducedCells(row) {
+/** The cells of one row: time, energy, accuracy and saving, each with the paper's before ours.
+ *  A row of fewer seeds than the column's says so. */
+function reproducedCells(row, column) {
+  const fewer = row.seeds.length < column.seeds.length;
+  const name = fewer ? `${row.policy} (${row.seeds.length > 1 ? "seeds" : "seed"} ${row.seeds.join(" ")})` : row.policy;
   const { time_h: time, energy_j: energy, accuracy_percent: accuracy, saving } = row;
   const apart = accuracy.paper === null ? NaN : accuracy.mean - accuracy.paper;
   return [
-    make("span", {}, swatch(row.style), row.policy),
+    make("span", {}, swatch(row.style), name),
     fixed(time.paper, 2), ours(time, 2), ratio(time),
     fixed(energy.paper, 1), ours(energy, 1), ratio(energy),
     fixed(accuracy.paper, 2), ours(accuracy, 2),
@@ -42,7 +46,7 @@ function reproducedTable(study) {
   );
   for (const column of study.columns) {
     const title = `${column.title}: ${plural(column.rounds, "round")}, ${plural(column.seeds.length, "seed")}`;
-    const rows = column.rows.map((row) => make("tr", {}, ...reproducedCells(row).map((cell) => make("td", {}, cell))));
+    const rows = column.rows.map((row) => make("tr", {}, ...reproducedCells(row, column).map((cell) => make("td", {}, cell))));
     table.append(make("tbody", {}, make("tr", {}, th(title, { colspan: 13, scope: "rowgroup", class: "title" })), ...rows));
   }
   return table;
@@ -149,7 +153,7 @@ function reproducedSections(study, number, charts) {
   state.column = Math.min(state.column, Math.max(0, study.columns.length - 1));
   const sections = [];
   if (study.columns.length) {
-    const words = "Time is simulated; energy is a device's total, mean over devices; accuracy is the best of the average model. FedRT saves: the part of the method's time. ± is the deviation over seeds, bands span all seeds.";
+    const words = "Time is simulated; energy is a device's total, mean over devices; accuracy is the best of the average model. FedRT saves: the part of the method's time. ± is the deviation over seeds, bands span all seeds, and lines beside each other are of the seeds that all of them have.";
     sections.push(
       make("section", { id: `study-${number}`, "data-name": "Table" },
         make("h2", {}, "The paper's table beside ours ", make("span", { class: "muted" }, study.folder)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,8 @@ from fedrt.experiments.cells import (
     LABELS_PER_CLUSTER,
     LINK_PROBABILITIES,
     NON_IID,
-    Cell,
     Column,
+    to_compare,
 )
 from fedrt.experiments.paper import paper_value
 from fedrt.experiments.table import Figure, Row, table_rows
@@ -70,9 +70,12 @@ def _column(column: Column, found: Found) -> dict[str, Any]:
         "seeds": seeds,
         "rows": [_row(row, order) for row in table_rows([as_trained], order, seeds, found)],
         "lines": [
-            _line(policy, style(policy, order), column, policy, found, CURVES)
-            | {"budget_j": None if scenario is None else budget_range(scenario)}
-            for policy in order
+            line | {"budget_j": None if scenario is None else budget_range(scenario)}
+            for line in _lines(
+                {(policy, style(policy, order)): (column, policy) for policy in order},
+                found,
+                CURVES,
+            )
         ],
         "paper_accuracy": _share(paper_value("fedrt", column.name, "accuracy")),
     }
@@ -101,7 +104,7 @@ def _row(row: Row, policies: Sequence[str]) -> dict[str, Any]:
     return {
         "policy": row.policy,
         "style": style(row.policy, list(policies)),
-        "seeds": len(row.seeds),
+        "seeds": list(row.seeds),
         "time_h": _figure(row.time),
         "energy_j": _figure(row.energy),
         "accuracy_percent": _figure(row.accuracy),
@@ -119,35 +122,34 @@ def _figure(figure: Figure) -> dict[str, Any]:
     }
 
 
-def _line(
-    label: str, look: int, column: Column, policy: str, found: Found, names: Sequence[str]
-) -> dict[str, Any]:
-    """A policy in a column, its seeds together."""
-    seeds = [
-        kept
-        for name, kept in found.items()
-        if name == Cell(column, policy, kept.about["seed"]).name
+def _lines(
+    lines: Mapping[tuple[str, int], tuple[Column, str]], found: Found, names: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Policies in columns by label and look, each over the seeds that all of them have."""
+    seeds = sorted({kept.about["seed"] for kept in found.values()})
+    return [
+        {
+            "label": label,
+            "style": look,
+            "seeds": [cell.seed for cell in cells],
+            "curves": seeds_curves([found[cell.name].rounds for cell in cells], names),
+        }
+        for (label, look), cells in to_compare(lines, seeds, found).items()
     ]
-    return {
-        "label": label,
-        "style": look,
-        "seeds": [kept.about["seed"] for kept in seeds],
-        "curves": seeds_curves([kept.rounds for kept in seeds], names),
-    }
 
 
 def _few_labels(found: Found) -> dict[str, Any]:
     """Accuracy where clusters hold few labels: FedRT, and the full graph of Static-T."""
+    who = {"fedrt": ("FedRT", "solid"), "static-t": ("Static-T", SPARSE)}
     panels: dict[str, list[dict[str, Any]]] = {}
     for column in NON_IID:
         labels = int(column.name.rpartition("-")[2])
         place = LABELS_PER_CLUSTER.index(labels)
-        for policy, who, dash in (("fedrt", "FedRT", "solid"), ("static-t", "Static-T", SPARSE)):
-            label = f"{labels} labels, {who}"
-            line = _line(label, place, column, policy, found, ("accuracy",))
-            if line["curves"]:
-                title = column.title.partition(",")[0]
-                panels.setdefault(title, []).append(line | {"dash": dash})
+        named = {f"{labels} labels, {name}": (policy, dash) for policy, (name, dash) in who.items()}
+        lines = {(label, place): (column, policy) for label, (policy, _) in named.items()}
+        for line in _lines(lines, found, ("accuracy",)):
+            title = column.title.partition(",")[0]
+            panels.setdefault(title, []).append(line | {"dash": named[line["label"]][1]})
     return {"title": "Few labels in a cluster", "panels": _panels(panels)}
 
 
@@ -157,19 +159,14 @@ def _base_graphs(found: Found) -> dict[str, Any]:
     panels = {}
     for complete in COMPLETE:
         columns = [sparse[f"{complete.name}-links-{p}"] for p in LINK_PROBABILITIES]
-        lines = [
-            line
-            for place, column in enumerate((*columns, complete))
-            if (line := _graph_line(place, column, found))["curves"]
-        ]
+        graphs = zip((*LINK_PROBABILITIES, 1.0), (*columns, complete), strict=True)
+        wanted = {
+            (f"p = {p:g}", place): (column, "fedrt") for place, (p, column) in enumerate(graphs)
+        }
+        lines = _lines(wanted, found, ("accuracy",))
         if any(line["style"] < len(columns) for line in lines):
             panels[complete.title] = lines
     return {"title": "Base graphs with fewer links", "panels": _panels(panels)}
-
-
-def _graph_line(place: int, column: Column, found: Found) -> dict[str, Any]:
-    probability = (*LINK_PROBABILITIES, 1.0)[place]
-    return _line(f"p = {probability:g}", place, column, "fedrt", found, ("accuracy",))
 
 
 def _panels(lines: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:

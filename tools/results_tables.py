@@ -1,0 +1,87 @@
+"""Write the tables in README.md and docs/reproduction.md anew from results/table.csv.
+
+`python tools/results_tables.py` after `fedrt reproduce table`; a test holds them equal.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from fedrt.experiments.cells import ROWS, SEEDS
+from fedrt.files import write_text
+
+ROOT = Path(__file__).parents[1]
+COLUMNS = {
+    "cifar10-iid": "CIFAR-10 IID",
+    "cifar10-dirichlet": "CIFAR-10 Dirichlet",
+    "fmnist-iid": "FMNIST IID",
+    "fmnist-dirichlet": "FMNIST Dirichlet",
+    "femnist": "FEMNIST",
+}
+QUANTITIES = {"time_h": (".2f", "h"), "energy_j": (".0f", "J"), "accuracy_percent": (".2f", "%")}
+FEWER = {1: "†", 2: "‡"}
+BLOCK = re.compile(r"(<!-- results -->\n).*?(<!-- /results -->)", re.DOTALL)
+
+Rows = Mapping[tuple[str, str], Mapping[str, str]]
+
+
+def readme_table(rows: Rows) -> str:
+    """Hours of every method; joules and accuracy of FedRT and of our own policy."""
+    wide = {policy: tuple(QUANTITIES) for policy in ("fedrt", "fedrt-plus")}
+    return _table(rows, [(p, q) for p in ROWS for q in wide.get(p, ("time_h",))])
+
+
+def whole_table(rows: Rows) -> str:
+    """All hours, then all joules, then all accuracies."""
+    return _table(rows, [(policy, quantity) for quantity in QUANTITIES for policy in ROWS])
+
+
+def _table(rows: Rows, lines: list[tuple[str, str]]) -> str:
+    text = ["| | " + " | ".join(COLUMNS.values()) + " |", "|---" * (len(COLUMNS) + 1) + "|"]
+    last = ""
+    for policy, quantity in lines:
+        name = "" if policy == last else f"`{policy}` "
+        cells = [_cell(rows[column, policy], quantity) for column in COLUMNS]
+        text.append(f"| {name}| " + " | ".join(cells) + " |")
+        last = policy
+    there = {_count(row) for row in rows.values()}
+    marks = [f"{FEWER[n]} {n} seed{'s' if n > 1 else ''}" for n in sorted(FEWER) if n in there]
+    if marks:
+        text += ["", f"{', '.join(marks)}; the rest {len(SEEDS)}."]
+    return "\n".join(text) + "\n"
+
+
+def _count(row: Mapping[str, str]) -> int:
+    return len(row["seeds"].split())
+
+
+def _cell(row: Mapping[str, str], quantity: str) -> str:
+    digits, unit = QUANTITIES[quantity]
+    paper = row[f"{quantity}_paper"]
+    beside = f" ({float(paper):{digits}})" if paper else ""
+    return f"{float(row[quantity]):{digits}}{FEWER.get(_count(row), '')}{beside} {unit}"
+
+
+PAGES: dict[str, Callable[[Rows], str]] = {
+    "README.md": readme_table,
+    "docs/reproduction.md": whole_table,
+}
+
+
+def page(name: str) -> str:
+    """The page's text with the table as the results have it."""
+    with (ROOT / "results" / "table.csv").open() as file:
+        rows = {(row["column"], row["policy"]): row for row in csv.DictReader(file)}
+    table = PAGES[name](rows)
+    text, found = BLOCK.subn(lambda m: m[1] + table + m[2], (ROOT / name).read_text())
+    assert found == 1, f"{name} has {found} places for the table"
+    return text
+
+
+if __name__ == "__main__":
+    for name in PAGES:
+        write_text(ROOT / name, page(name))
+        print(f"{name} written")

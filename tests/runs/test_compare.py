@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -12,11 +13,21 @@ from trained import TRAINING, differences, train, trained
 from fedrt.cli import main
 from fedrt.errors import InputError
 from fedrt.learning.engine_sequential import SequentialEngine
-from fedrt.runs.compare import compare
+from fedrt.runs.compare import go_on, read_comparison, start_comparison
+from fedrt.runs.directory import RunDirectory
 from fedrt.runs.training import RunOptions
 
 OPTIONS = [word for text in TRAINING for word in ("--set", text)]
 POLICIES = ["fedrt", "static-t", "ce-fedavg", "mll-sgd"]
+
+
+def compare(scenario, policies, seeds, out, options, progress=None):
+    said = start_comparison(scenario, policies, seeds, out, options)
+    return go_on(said, progress, quiet, fresh=True)
+
+
+def quiet(line):
+    pass
 
 
 @pytest.fixture
@@ -50,10 +61,9 @@ def test_every_run_is_the_one_it_would_be_alone(compared, tmp_path):
             assert differences(alone, together) == [], (policy, seed)
             assert json.loads((together / "summary.json").read_text()) == results[policy][i]
             # No checkpoints, else the same files.
-            assert {p.name for p in alone.iterdir()} - {p.name for p in together.iterdir()} == {
-                "checkpoints",
-                ".lock",
-            }
+            names = [{path.name for path in run.iterdir()} for run in (alone, together)]
+            assert names[0] - names[1] == {"checkpoints"}
+            assert names[1] <= names[0]
 
 
 def test_a_policy_with_a_state_starts_anew_for_every_seed(tmp_path):
@@ -162,3 +172,152 @@ def test_a_start_that_cannot_be_leaves_nothing_behind(options, tmp_path):
     with pytest.raises(InputError, match="warp"):
         compare(trained(), ["fedrt"], [0], tmp_path / "out", RunOptions(**options))
     assert not (tmp_path / "out").exists()
+
+
+class Stopped(KeyboardInterrupt):
+    """A stop after so many rounds of all policies and seeds together."""
+
+    @staticmethod
+    def after(rounds):
+        left = [rounds]
+
+        def progress(name, seed, done):
+            left[0] -= 1
+            if not left[0]:
+                raise Stopped
+
+        return progress
+
+
+@pytest.mark.parametrize("rounds", [1, 6, 19, 20, 21, 33, 39])
+def test_a_stopped_comparison_goes_on_as_if_nothing_had_happened(compared, rounds, tmp_path):
+    """Four policies of five rounds on two seeds: stops in a round, between rounds and seeds."""
+    whole, results = compared
+    out, lines = tmp_path / "out", []
+    options = RunOptions(engine="sequential", targets=(0.5, 0.999))
+    with pytest.raises(Stopped):
+        compare(trained(), POLICIES, [0, 3], out, options, Stopped.after(rounds))
+    assert not (out / "comparison.json").exists()
+    again = go_on(read_comparison(out), note=lines.append)
+    for policy in POLICIES:
+        for i, seed in enumerate((0, 3)):
+            assert differences(whole / f"{policy}-{seed}", out / f"{policy}-{seed}") == []
+            timeless = [
+                {k: v for k, v in summary.items() if k != "wall_s"}
+                for summary in (again[policy][i], results[policy][i])
+            ]
+            assert timeless[0] == timeless[1]
+    assert bool(lines) == (rounds not in (1, 21))
+    assert all("going on after global round" in line for line in lines)
+    assert not list(out.glob("*/checkpoints")) + list(out.glob("*/records"))
+
+
+def test_equal_work_is_done_once_after_a_stop_too(trainings, tmp_path):
+    """Static-T is a round ahead of CE-FedAvg when the stop comes; it goes back to meet it."""
+    pair = ["static-t", "ce-fedavg"]
+    with pytest.raises(Stopped):
+        compare(
+            trained(),
+            pair,
+            [0],
+            tmp_path / "out",
+            RunOptions(engine="sequential"),
+            Stopped.after(5),
+        )
+    assert trainings == [(t, r) for t in range(3) for r in range(2)]
+    trainings.clear()
+    go_on(read_comparison(tmp_path / "out"), note=quiet)
+    assert trainings == [(t, r) for t in range(2, 5) for r in range(2)]
+
+
+def test_models_that_differ_at_the_stop_are_not_shared(trainings, compared, tmp_path):
+    whole, _ = compared
+    pair = ["static-t", "fedrt"]
+    kept = parquet.read_table(whole / "fedrt-0" / "rounds.parquet")["links_kept"].to_numpy()
+    first = int(np.flatnonzero(kept < 3)[0])
+    with pytest.raises(Stopped):
+        compare(
+            trained(),
+            pair,
+            [0],
+            tmp_path / "out",
+            RunOptions(engine="sequential", targets=(0.5, 0.999)),
+            Stopped.after(2 * (first + 1)),
+        )
+    go_on(read_comparison(tmp_path / "out"), note=quiet)
+    for policy in pair:
+        assert differences(whole / f"{policy}-0", tmp_path / "out" / f"{policy}-0") == []
+
+
+def test_a_run_that_had_ended_is_not_run_again(trainings, tmp_path):
+    out = tmp_path / "out"
+    options = RunOptions(engine="sequential")
+    results = compare(trained(), ["static-t", "mll-sgd"], [0], out, options)
+    (out / "mll-sgd-0" / "summary.json").unlink()
+    trainings.clear()
+    again = go_on(read_comparison(out), note=quiet)
+    assert len(trainings) == 10
+    assert again["static-t"] == results["static-t"]
+    trainings.clear()
+    go_on(read_comparison(out), note=quiet)
+    assert trainings == []
+
+
+def test_stopping_says_how_to_go_on_and_that_works(compared, tmp_path, capsys, monkeypatch):
+    out = tmp_path / "a folder"
+    monkeypatch.setattr("fedrt.report.progress.comparison_progress", lambda *a, **k: stopping())
+    words = ["compare", *OPTIONS, "--policies", ",".join(POLICIES), "--seeds", "0,3"]
+    words += ["--target", "0.5", "--target", "0.999", "--engine", "sequential"]
+    assert main([*words, "--out", str(out)]) == 130
+    said = capsys.readouterr().err
+    assert said.startswith(f"stopped; go on with: fedrt compare --resume '{out}'\n")
+    monkeypatch.undo()
+    assert main(["compare", "--resume", str(out), "--json"]) == 0
+    shape = json.loads(capsys.readouterr().out)
+    assert shape == json.loads((out / "comparison.json").read_text())
+    mine, whole = shape["policies"], json.loads((compared[0] / "comparison.json").read_text())
+    for name, policy in whole["policies"].items():
+        assert mine[name]["total_time_s"] == policy["total_time_s"]
+        assert mine[name]["best_accuracy"] == policy["best_accuracy"]
+
+
+@contextmanager
+def stopping():
+    yield Stopped.after(7)
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--seeds", "1"], "--resume: takes everything from its directory, not --seeds"),
+        (["quickstart"], "--resume: takes everything from its directory, not SCENARIO"),
+        (["--address", "local"], "trains with --engine sequential, not ray"),
+    ],
+)
+def test_resuming_takes_nothing_else(compared, words, complaint, capsys):
+    assert main(["compare", "--resume", str(compared[0]), *words]) == 2
+    said = capsys.readouterr().err
+    assert complaint in said
+    assert said.count("\n") == 1
+
+
+def test_what_is_no_comparison_is_refused(compared, tmp_path, capsys):
+    run = compared[0] / "fedrt-0"
+    (tmp_path / "empty").mkdir()
+    for path, complaint in (
+        (run, "is no comparison that can go on"),
+        (tmp_path / "empty", "is not a comparison: it has no run.json"),
+        (tmp_path / "nowhere", "is not a comparison: it has no run.json"),
+    ):
+        assert main(["compare", "--resume", str(path)]) == 2
+        said = capsys.readouterr().err
+        assert complaint in said
+        assert said.count("\n") == 1
+
+
+def test_two_processes_do_not_train_the_same_comparison(tmp_path):
+    out = tmp_path / "out"
+    with pytest.raises(Stopped):
+        compare(trained(), ["fedrt"], [0], out, RunOptions(engine="sequential"), Stopped.after(1))
+    with RunDirectory(out / "fedrt-0").locked(), pytest.raises(InputError, match="another process"):
+        go_on(read_comparison(out), note=quiet)

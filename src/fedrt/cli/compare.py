@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
+from typing import TYPE_CHECKING
 
 from fedrt.cli.parser import (
     Commands,
@@ -16,7 +18,10 @@ from fedrt.cli.parser import (
     save_picture,
     typed_command,
 )
-from fedrt.cli.run import add_training, read_options
+from fedrt.cli.run import add_checkpoints, add_training, note, read_options, resumed_path
+
+if TYPE_CHECKING:
+    from fedrt.runs.compare import Comparison
 
 PAPER = "fedrt,static-r,static-t,ce-fedavg,mll-sgd"
 
@@ -28,32 +33,48 @@ def add(commands: Commands[Parser]) -> None:
     parser.add_argument(
         "scenario",
         nargs="?",
-        default="quickstart",
         help="a shipped scenario or a TOML file; default: quickstart",
     )
     add_comparison(parser, PAPER)
+    # None where nothing is given: with --resume nothing else may be.
+    parser.set_defaults(policies=None, seeds=None)
+    parser.add_argument("--resume", metavar="DIR", help="go on with a comparison that was stopped")
     add_training(parser)
+    add_checkpoints(parser)
 
 
 def run(args: argparse.Namespace) -> None:
     """Train every policy on every seed; print a table or JSON; save runs and a picture."""
     from fedrt.report.learning import accuracy_figure, print_training_comparison
     from fedrt.report.progress import comparison_progress
-    from fedrt.runs.compare import compare, training_comparison
+    from fedrt.runs.compare import go_on, read_comparison, training_comparison
+
+    fresh = args.resume is None
+    said = _started(args) if fresh else read_comparison(resumed_path(args), args.address)
+    total = len(said.policies) * len(said.seeds) * said.scenario.rounds.global_rounds
+    with comparison_progress(total, quiet=args.json) as progress:
+        try:
+            results = go_on(said, progress, note, fresh=fresh)
+        except KeyboardInterrupt:
+            words = ["fedrt", "compare", "--resume", str(said.out)]
+            note(f"stopped; go on with: {shlex.join(words)}")
+            raise
+    save_picture(lambda: accuracy_figure(said.out, said.policies, said.seeds), said.out, "accuracy")
+    if args.json:
+        print(json.dumps(training_comparison(said.scenario.name, results), allow_nan=False))
+        return
+    print_training_comparison(said.scenario, results)
+    print(f"saved in {said.out}")
+
+
+def _started(args: argparse.Namespace) -> Comparison:
+    """A new folder that says what is about to be compared."""
+    from fedrt.runs.compare import start_comparison
     from fedrt.scenario import load_scenario
 
-    scenario = load_scenario(args.scenario, args.settings)
-    policies, seeds = read_policies(args.policies), read_seeds(args.seeds)
+    scenario = load_scenario(args.scenario or "quickstart", args.settings)
+    policies = read_policies(PAPER if args.policies is None else args.policies)
+    seeds = read_seeds("0" if args.seeds is None else args.seeds)
     options = read_options(args)
     out = out_folder(args.out, "compare", scenario.name)
-    total = len(policies) * len(seeds) * scenario.rounds.global_rounds
-    with comparison_progress(total, quiet=args.json) as progress:
-        results = compare(
-            scenario, policies, seeds, out, options, command=typed_command(), progress=progress
-        )
-    save_picture(lambda: accuracy_figure(out, policies, seeds), out, "accuracy")
-    if args.json:
-        print(json.dumps(training_comparison(scenario.name, results), allow_nan=False))
-        return
-    print_training_comparison(scenario, results)
-    print(f"saved in {out}")
+    return start_comparison(scenario, policies, seeds, out, options, typed_command())

@@ -36,8 +36,7 @@ def add(commands: Commands[Parser]) -> None:
     parser.add_argument("--resume", metavar="DIR", help="go on with a run that was stopped")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON only")
     add_training(parser)
-    parser.add_argument("--checkpoint-every", metavar="N", help="global rounds; default: 1")
-    parser.add_argument("--keep-checkpoints", metavar="N", help="how many to keep; default: 2")
+    add_checkpoints(parser)
     parser.add_argument("--tensorboard", action="store_true", help="log for TensorBoard too")
     add_settings(parser)
 
@@ -64,6 +63,12 @@ def add_training(parser: Parser) -> None:
         metavar="ACC",
         help="tell when this accuracy (0 to 1) was reached; may be repeated",
     )
+
+
+def add_checkpoints(parser: Parser) -> None:
+    """How often the commands that can be resumed save a state."""
+    parser.add_argument("--checkpoint-every", metavar="N", help="global rounds; default: 1")
+    parser.add_argument("--keep-checkpoints", metavar="N", help="how many to keep; default: 2")
 
 
 def read_options(args: argparse.Namespace) -> RunOptions:
@@ -116,7 +121,7 @@ def _number(text: object) -> object:
 def run(args: argparse.Namespace) -> None:
     """Start a run or go on with one; print its outcome."""
     fresh = args.resume is None
-    path = _started_path(args) if fresh else _resumed_path(args)
+    path = _started_path(args) if fresh else resumed_path(args)
     try:
         summary = _carry_on(path, fresh=fresh, quiet=args.json, address=args.address)
     except KeyboardInterrupt:
@@ -149,7 +154,7 @@ def note(line: str) -> None:
 OPTION_NAMES = {"scenario": "SCENARIO", "settings": "--set", "targets": "--target"}
 
 
-def _resumed_path(args: argparse.Namespace) -> Path:
+def resumed_path(args: argparse.Namespace) -> Path:
     """The directory to go on with; it says everything, so nothing else may be given.
 
     Except where: a cluster may be gone while the run is to go on.

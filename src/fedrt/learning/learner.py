@@ -192,6 +192,8 @@ class Trainer:
         )
         self.linked = np.array(state["linked"])
         self.before_mixing = np.array(state["before_mixing"])
+        # What led here is not known any more, but the models themselves are as good a key.
+        self.key = digest(b"restored", np.ascontiguousarray(state["models"]))
         self.began = time.monotonic()
 
 

@@ -9,6 +9,7 @@ bit for bit, and training goes on from there.
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -81,13 +82,16 @@ class Checkpoints:
         for path in [*later, *paths[len(later) + self.keep :]]:
             path.unlink(missing_ok=True)
 
-    def load(self, like: Arrays) -> tuple[Arrays, list[Record], list[str]]:
+    def load(self, like: Arrays, most: int | None = None) -> tuple[Arrays, list[Record], list[str]]:
         """The newest state that reads and the records up to it; a note on each damaged file.
 
         It must have the names and shapes of the state given. No records: the run starts over.
+        With `most`, none after more rounds than that.
         """
         notes: dict[str, None] = {}
         for path in self._all():
+            if most is not None and int(path.stem) > most:
+                continue
             try:
                 state = _read(path, like.keys())
                 records = self.load_records(int(path.stem))
@@ -107,6 +111,11 @@ class Checkpoints:
         """Newest first."""
         found = (path for path in self.checkpoints.glob("*.npz") if path.stem.isdigit())
         return sorted(found, reverse=True)
+
+    def clear(self) -> None:
+        """Remove the states of a finished run, and its records."""
+        self.clear_records()
+        shutil.rmtree(self.checkpoints, ignore_errors=True)
 
     def clear_records(self) -> None:
         """Remove the records of a finished run: its tables hold the same."""

@@ -3,81 +3,115 @@
 All policies of a seed go through each global round together. Training does not depend on seconds or
 joules, so as long as two policies have used the same links, steps and devices their models are the
 same to the bit: the learners know by keys (`learning.learner`), and the second takes the first's.
+
+A comparison is a folder of run directories, each with checkpoints until it has ended, so it goes on
+after a stop as a single run does.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from fedrt.checks import Listed, Text, Whole
 from fedrt.errors import InfeasibleError, InputError
 from fedrt.files import write_json
-from fedrt.policies import Policy, make_policy
-from fedrt.runs.account import Account, Summary
-from fedrt.runs.directory import RunDirectory, open_folder
+from fedrt.policies import make_policy
+from fedrt.runs.account import Summary
+from fedrt.runs.directory import MOST_SEED, RunDirectory, open_folder, read_opened, read_run
 from fedrt.runs.estimate import comparison, over_seeds
-from fedrt.runs.loop import make_world, run_rounds
-from fedrt.runs.training import RunOptions, make_run_setup
-from fedrt.scenario import Scenario
+from fedrt.runs.loop import make_world
+from fedrt.runs.training import (
+    RAY,
+    Job,
+    RunOptions,
+    make_run_setup,
+    open_checkpoints,
+    read_options,
+)
+from fedrt.scenario import Scenario, load_scenario
 from fedrt.turns import GlobalRound
-from fedrt.world.world import World
 
 Progress = Callable[[str, int, GlobalRound], None]
+Note = Callable[[str], None]
 
 
-class _Runner:
-    """One policy on one seed, a global round at a time."""
+@dataclass(frozen=True)
+class Comparison:
+    """What a folder of `fedrt compare` says about itself."""
 
-    def __init__(
-        self, policy: Policy, world: World, directory: RunDirectory, learner: Any, rows: bool | None
-    ) -> None:
-        self.account = Account(world, policy, rows)
-        self.directory = directory
-        self.rounds: Iterator[GlobalRound] = run_rounds(world, policy, learner)
+    out: Path
+    scenario: Scenario
+    policies: tuple[str, ...]
+    seeds: tuple[int, ...]
+    options: RunOptions
+    command: str
 
-    def step(self) -> GlobalRound:
-        done = next(self.rounds)
-        self.account.add(done)
-        self.directory.save_sometimes(self.account.history)
-        return done
-
-    def finish(self, targets: Sequence[float]) -> Summary:
-        summary = self.account.summary(targets)
-        self.directory.finish(self.account.history, summary)
-        return summary
+    def folder(self, policy: str, seed: int) -> Path:
+        """The run directory of one policy and seed."""
+        return self.out / f"{policy.replace(':', '.')}-{seed}"
 
 
-def compare(
+def start_comparison(
     scenario: Scenario,
     policies: Sequence[str],
     seeds: Sequence[int],
     out: Path,
     options: RunOptions,
-    *,
     command: str = "",
-    progress: Progress | None = None,
-) -> dict[str, list[Summary]]:
-    """Every policy trained on every seed, saved as a folder of run directories."""
+) -> Comparison:
+    """Make the folder of a comparison; nothing heavy is loaded for it."""
     for name in policies:
         make_policy(name)  # complains before anything is made
     what = {"policies": list(policies), "seeds": list(seeds), "command": command}
-    open_folder(out, scenario, what)
-    results: dict[str, list[Summary]] = {name: [] for name in policies}
+    open_folder(out, scenario, what | {"options": asdict(options)})
+    return Comparison(out, scenario, tuple(policies), tuple(seeds), options, command)
+
+
+def read_comparison(path: Path, address: str | None = None) -> Comparison:
+    """A folder of `fedrt compare`; a clear complaint if it is none.
+
+    `address` is that of another cluster than its own options name.
+    """
+    run, where = read_opened(path, "a comparison"), path / "run.json"
+    if not {"policies", "seeds", "options"} <= run.keys():
+        raise InputError(f"{path}: is no comparison that can go on: fedrt compare makes them")
+    problems: list[str] = []
+    policies = Listed(Text()).read(run["policies"], f"{where}: policies", problems)
+    seeds = Listed(Whole(0, MOST_SEED)).read(run["seeds"], f"{where}: seeds", problems)
+    command = Text(100_000).read(run.get("command"), f"{where}: command", problems)
+    if problems or not policies or not seeds:
+        raise InputError(problems or f"{where}: names no policy or no seed")
+    options = read_options(path, run["options"])
+    if address is not None and options.engine != RAY:
+        raise InputError(f"--address: {path} trains with --engine {options.engine}, not {RAY}")
+    options = replace(options, address=address or options.address)
+    scenario = load_scenario(path / "config.toml")
+    return Comparison(path, scenario, tuple(policies), tuple(seeds), options, str(command))
+
+
+def go_on(
+    said: Comparison, progress: Progress | None = None, note: Note = print, *, fresh: bool = False
+) -> dict[str, list[Summary]]:
+    """Every policy trained on every seed, from where it is; the outcomes.
+
+    `fresh` says that the folder was made for this call: if not even a round can be run it goes
+    again, so that the command can be given anew.
+    """
+    results: dict[str, list[Summary]] = {name: [] for name in said.policies}
     try:
-        for seed in seeds:
-            # New policies for every seed, as separate runs would have: they may keep a state.
-            made = {name: make_policy(name) for name in policies}
-            for name, summary in _compare_on(seed, scenario, made, out, options, command, progress):
+        for seed in said.seeds:
+            for name, summary in _compare_on(seed, said, progress, note).items():
                 results[name].append(summary)
     except (InputError, InfeasibleError):
-        if not any(out.glob("*/rounds.parquet")):
-            # Not even a round could be run: the command can be given anew.
-            shutil.rmtree(out, ignore_errors=True)
+        if fresh and not any(said.out.glob("*/rounds.parquet")):
+            shutil.rmtree(said.out, ignore_errors=True)
         raise
-    write_json(out / "comparison.json", training_comparison(scenario.name, results))
+    write_json(said.out / "comparison.json", training_comparison(said.scenario.name, results))
     return results
 
 
@@ -106,35 +140,85 @@ def differences(runs: Sequence[Summary], first: Sequence[Summary]) -> dict[str, 
 
 
 def _compare_on(
-    seed: int,
-    scenario: Scenario,
-    policies: dict[str, Policy],
-    out: Path,
-    options: RunOptions,
-    command: str,
-    progress: Progress | None,
-) -> list[tuple[str, Summary]]:
+    seed: int, said: Comparison, progress: Progress | None, note: Note
+) -> dict[str, Summary]:
+    """Every policy on one seed, a global round of all of them at a time."""
+    folders = {name: said.folder(name, seed) for name in said.policies}
+    ended: dict[str, Summary] = {}
+    with ExitStack() as stack:
+        jobs = {}
+        for name, folder in folders.items():
+            if not folder.exists():
+                options = asdict(said.options)
+                RunDirectory.create(folder, said.scenario, name, seed, said.command, options)
+            directory = RunDirectory(folder)
+            stack.enter_context(directory.locked())
+            job = Job(directory, open_checkpoints(folder, said.options), said.options)
+            outcome = read_run(folder).summary
+            if outcome is None:
+                jobs[name] = job
+            else:
+                ended[name] = outcome
+                job.checkpoints.clear()
+        if jobs:
+            _train_together(seed, said, jobs, progress, note)
+        for name, job in jobs.items():
+            assert job.summary is not None
+            ended[name] = job.summary
+            job.checkpoints.clear()
+    return {name: ended[name] for name in said.policies}
+
+
+def _train_together(
+    seed: int, said: Comparison, jobs: Mapping[str, Job], progress: Progress | None, note: Note
+) -> None:
     from fedrt.learning.learner import Trainer
 
-    data_dir = Path(options.data_dir) if options.data_dir else None
-    world = make_world(scenario, seed, data_dir)
-    setup = make_run_setup(world, options, out / "tuning.json")
-    shared: dict[bytes, Any] = {}
-    runners = {}
-    for name, policy in policies.items():
-        folder = out / f"{name.replace(':', '.')}-{seed}"
-        directory = RunDirectory.create(folder, scenario, name, seed, command, asdict(options))
-        directory.save_partition(setup.parts.class_counts(), setup.parts.edge_of_device)
-        learner = Trainer(setup, shared)
-        runners[name] = _Runner(policy, world, directory, learner, options.device_rows)
-    try:
-        for _ in range(scenario.rounds.global_rounds):
-            for name, runner in runners.items():
-                done = runner.step()
+    data_dir = Path(said.options.data_dir) if said.options.data_dir else None
+    world = make_world(said.scenario, seed, data_dir)
+    with ExitStack() as stack:
+        setup = make_run_setup(world, said.options, said.out / "tuning.json")
+        stack.callback(setup.close)
+        shared: dict[bytes, Any] = {}
+        rounds = []
+        trainers = {name: Trainer(setup, shared) for name in jobs}
+        for name, records in _restore(seed, jobs, trainers, note).items():
+            job, trainer = jobs[name], trainers[name]
+            job.directory.save_partition(setup.parts.class_counts(), setup.parts.edge_of_device)
+            # A new policy for every seed, as separate runs would have: it may keep a state.
+            steps = job.rounds(world, make_policy(name), trainer, records)
+            rounds.append((name, stack.enter_context(closing(steps))))
+        for _ in range(said.scenario.rounds.global_rounds):
+            for name, steps in rounds:
+                done = next(steps)
                 if progress is not None:
                     progress(name, seed, done)
             # What the next round starts from, the learners hold themselves.
             shared.clear()
-    finally:
-        setup.close()
-    return [(name, runner.finish(options.targets)) for name, runner in runners.items()]
+        for _, steps in rounds:
+            next(steps, None)
+
+
+def _restore(
+    seed: int, jobs: Mapping[str, Job], trainers: Mapping[str, Any], note: Note
+) -> dict[str, list[Any]]:
+    """Bring every learner to its newest state and give the records up to it.
+
+    A stop may have come between two policies: those ahead go back a round, so that equal work is
+    shared again.
+    """
+    likes = {name: trainer.state() for name, trainer in trainers.items()}
+    found = {name: job.checkpoints.load(likes[name]) for name, job in jobs.items()}
+    common = min(len(records) for _, records, _ in found.values())
+    restored = {}
+    for name, job in jobs.items():
+        state, records, notes = found[name]
+        if len(records) > common:
+            state, records, notes = job.checkpoints.load(likes[name], common)
+        for line in notes:
+            note(f"{name}, seed {seed}: {line}")
+        if records:
+            trainers[name].restore(state)
+            note(f"{name}, seed {seed}: going on after global round {len(records) - 1}")
+        restored[name] = records
+    return restored

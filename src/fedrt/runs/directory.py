@@ -150,13 +150,7 @@ class SavedRun:
 
 def read_run(path: Path) -> SavedRun:
     """A run directory's description; a clear complaint if it is none."""
-    for name in ("run.json", "config.toml"):
-        if not os.path.isfile(path / name):
-            raise InputError(f"{path}: is not a run directory: it has no {name}")
-    where, run = path / "run.json", _read_json(path / "run.json")
-    version_found = run.get("format_version") if isinstance(run, dict) else None
-    if version_found != FORMAT_VERSION:
-        raise InputError(problem(f"{where}: format_version", version_found, str(FORMAT_VERSION)))
+    where, run = path / "run.json", read_opened(path, "a run directory")
     problems: list[str] = []
     policy = Text().read(run.get("policy"), f"{where}: policy", problems)
     seed = Whole(0, MOST_SEED).read(run.get("seed"), f"{where}: seed", problems)
@@ -173,6 +167,19 @@ def read_run(path: Path) -> SavedRun:
         options=run.get("options"),
         summary=outcome,
     )
+
+
+def read_opened(path: Path, what: str) -> dict[str, Any]:
+    """The run.json of a folder that `open_folder` has made."""
+    for name in ("run.json", "config.toml"):
+        if not os.path.isfile(path / name):
+            raise InputError(f"{path}: is not {what}: it has no {name}")
+    run = _read_json(path / "run.json")
+    found = run.get("format_version") if isinstance(run, dict) else None
+    if found != FORMAT_VERSION:
+        where = f"{path / 'run.json'}: format_version"
+        raise InputError(problem(where, found, str(FORMAT_VERSION)))
+    return dict(run)
 
 
 def _read_json(path: Path) -> Any:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -86,12 +86,10 @@ def carry_on(
         if run.summary is not None:
             return run.summary
         options = replace(options, address=address or options.address)
-        checkpoints = Checkpoints(path, options.keep_checkpoints)
-        for folder in (path, checkpoints.checkpoints, checkpoints.records):
-            clear_torn(folder)
+        checkpoints = open_checkpoints(path, options)
         try:
-            job = _Job(directory, checkpoints, options, open_trainer or opened_trainer)
-            return job.train(run, progress, note)
+            job = Job(directory, checkpoints, options)
+            return _train(job, run, open_trainer or opened_trainer, progress, note)
         except (InputError, InfeasibleError):
             if fresh and not checkpoints.records.exists():
                 directory.remove()
@@ -102,11 +100,16 @@ def _read(path: Path) -> tuple[SavedRun, RunOptions]:
     run = read_run(path)
     if run.options is None:
         raise InputError(f"{path}: is a run without training; there is nothing to go on with")
+    return run, read_options(path, run.options)
+
+
+def read_options(path: Path, table: Any) -> RunOptions:
+    """The options that the run.json of a folder holds."""
     problems: list[str] = []
-    options = read_table(RunOptions, run.options, f"{path / 'run.json'}: options", problems)
+    options = read_table(RunOptions, table, f"{path / 'run.json'}: options", problems)
     if options is None:
         raise InputError(problems)
-    return run, options
+    return options
 
 
 def make_run_setup(world: World, options: RunOptions, tuning_file: Path | None) -> Any:
@@ -139,40 +142,55 @@ def opened_trainer(world: World, options: RunOptions, tuning_file: Path | None) 
         setup.close()
 
 
+def open_checkpoints(path: Path, options: RunOptions) -> Checkpoints:
+    """The checkpoints of a run directory, without what a cut has left half-written."""
+    checkpoints = Checkpoints(path, options.keep_checkpoints)
+    for folder in (path, checkpoints.checkpoints, checkpoints.records):
+        clear_torn(folder)
+    return checkpoints
+
+
+def _train(
+    job: Job,
+    run: SavedRun,
+    open_trainer: OpenTrainer,
+    progress: Progress | None,
+    note: Callable[[str], None],
+) -> Summary:
+    data_dir = Path(job.options.data_dir) if job.options.data_dir else None
+    world, policy = make_world(run.scenario, run.seed, data_dir), make_policy(run.policy)
+    tuning_file = job.directory.path / "tuning.json"
+    with open_trainer(world, job.options, tuning_file) as trainer:
+        state, records, notes = job.checkpoints.load(trainer.state())
+        for line in (*trainer.setup.notes, *notes):
+            note(line)
+        if records:
+            trainer.restore(state)
+            note(f"going on after global round {len(records) - 1}")
+        parts = trainer.setup.parts
+        job.directory.save_partition(parts.class_counts(), parts.edge_of_device)
+        with closing(job.rounds(world, policy, trainer, records)) as rounds:
+            for done in rounds:
+                if progress is not None:
+                    progress(done)
+    assert job.summary is not None
+    return job.summary
+
+
 @dataclass
-class _Job:
+class Job:
     """One run on its way."""
 
     directory: RunDirectory
     checkpoints: Checkpoints
     options: RunOptions
-    open_trainer: OpenTrainer
+    summary: Summary | None = None
+    """The outcome, once all rounds are through."""
 
-    def train(
-        self, run: SavedRun, progress: Progress | None, note: Callable[[str], None]
-    ) -> Summary:
-        data_dir = Path(self.options.data_dir) if self.options.data_dir else None
-        world, policy = make_world(run.scenario, run.seed, data_dir), make_policy(run.policy)
-        tuning_file = self.directory.path / "tuning.json"
-        with self.open_trainer(world, self.options, tuning_file) as trainer:
-            state, records, notes = self.checkpoints.load(trainer.state())
-            for line in (*trainer.setup.notes, *notes):
-                note(line)
-            if records:
-                trainer.restore(state)
-                note(f"going on after global round {len(records) - 1}")
-            parts = trainer.setup.parts
-            self.directory.save_partition(parts.class_counts(), parts.edge_of_device)
-            return self._rounds(world, policy, trainer, records, progress)
-
-    def _rounds(
-        self,
-        world: World,
-        policy: Policy,
-        trainer: Any,
-        records: list[Record],
-        progress: Progress | None,
-    ) -> Summary:
+    def rounds(
+        self, world: World, policy: Policy, trainer: Any, records: list[Record]
+    ) -> Generator[GlobalRound, None, None]:
+        """Every global round, those with a record planned again; saved as they come."""
         account = Account(world, policy, self.options.device_rows)
         finished = len(records)
         board = self._board(finished)
@@ -185,9 +203,8 @@ class _Job:
                         self._save(done, account.history, world, trainer)
                 if new and board is not None:
                     board.add(done)
-                if progress is not None:
-                    progress(done)
-        except (FedrtError, KeyboardInterrupt):
+                yield done
+        except (FedrtError, KeyboardInterrupt, GeneratorExit):
             # The checkpoint is whole whatever happened; the tables catch up with it here if they
             # can, but what stopped the run is what the user has to hear of.
             if account.last is not None:
@@ -198,7 +215,7 @@ class _Job:
         with uninterrupted():
             self.directory.finish(account.history, summary)
             self.checkpoints.clear_records()
-        return summary
+        self.summary = summary
 
     def _board(self, finished: int) -> Any:
         if not self.options.tensorboard:

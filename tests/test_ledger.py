@@ -32,6 +32,18 @@ def test_worked_by_hand():
     assert_allclose(books.allowance_j("paper"), [10 / 6, 4])
 
 
+def test_who_trains_now_and_then_spreads_the_budget_over_fewer_rounds():
+    """T = 3, R = 2: the coming edge round and a quarter or half of the five after it."""
+    share = np.array([0.25, 0.5, 1.0])
+    books = Ledger.open(np.array([9.0, 7.0, 12.0]), 3, 3, 2, participation=share)
+    assert_array_equal(books.rounds_left("exact"), [2.25, 3.5, 6])
+    assert_array_equal(books.allowance_j("exact"), [4, 2, 2])
+    assert_array_equal(books.rounds_left("paper"), [2.75, 4.5, 8])
+    for _ in range(5):
+        books = books.charge(np.zeros(3), np.zeros(3), np.zeros(3))
+    assert_array_equal(books.allowance_j("exact"), [9, 7, 12])
+
+
 def test_the_last_edge_round_may_spend_all_that_is_left():
     books = Ledger.open(np.array([12.0]), 1, 3, 2)
     for _ in range(5):

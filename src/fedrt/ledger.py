@@ -28,8 +28,8 @@ class Pace:
     fleet_size: int
     left_j: FloatArray
     """Of its budget; inf = no limit, may be negative."""
-    rounds_left: float
-    """Edge rounds that a device still expects to train in, the coming one included."""
+    rounds_left: FloatArray
+    """Edge rounds that it still expects to train in, the coming one included."""
     t: int
     r: int
     edge_rounds: int
@@ -86,7 +86,7 @@ class PartOfBooks:
             device=self.who,
             fleet_size=len(ledger.budget_j),
             left_j=ledger.left_j[self.who],
-            rounds_left=ledger.rounds_left(horizon),
+            rounds_left=ledger.rounds_left(horizon)[self.who],
             t=ledger.t,
             r=ledger.r,
             edge_rounds=ledger.edge_rounds,
@@ -106,12 +106,12 @@ class Ledger:
     """Seconds of all finished global rounds."""
     global_rounds: int
     edge_rounds: int
+    participation: FloatArray
+    """Per device: the share of edge rounds that it takes part in, on average."""
     t: int = 0
     r: int = 0
     forced_horizon: Horizon | None = None
     """Where the scenario overrules the policies' own horizon."""
-    participation: float = 1.0
-    """The share of edge rounds that a device takes part in, on average."""
 
     @staticmethod
     def open(
@@ -120,7 +120,7 @@ class Ledger:
         global_rounds: int,
         edge_rounds: int,
         forced_horizon: Horizon | None = None,
-        participation: float = 1.0,
+        participation: FloatArray | None = None,
     ) -> Ledger:
         """Empty books before the first round."""
         return Ledger(
@@ -130,8 +130,8 @@ class Ledger:
             time_s=0.0,
             global_rounds=global_rounds,
             edge_rounds=edge_rounds,
+            participation=np.ones_like(budget_j) if participation is None else participation,
             forced_horizon=forced_horizon,
-            participation=participation,
         )
 
     @property
@@ -148,8 +148,8 @@ class Ledger:
         """An equal part of what is left for each edge round that a device expects to train in."""
         return self.left_j / self.rounds_left(horizon)
 
-    def rounds_left(self, horizon: Horizon) -> float:
-        """How many edge rounds a device still expects to train in, at least 1.
+    def rounds_left(self, horizon: Horizon) -> FloatArray:
+        """Per device: the edge rounds it trains in if it does in the coming one, as expected.
 
         The paper counts (T - t) R + R - r of them, a global round more than there are, so energy
         stays unspent; the exact count is (T - t) R - r.
@@ -158,7 +158,7 @@ class Ledger:
         left = (self.global_rounds - self.t) * self.edge_rounds - self.r
         if horizon == "paper":
             left += self.edge_rounds
-        return max(1.0, left * self.participation)
+        return np.maximum(1.0, 1.0 + (left - 1) * self.participation)
 
     def charge(
         self, energy_j: FloatArray, edge_time_s: FloatArray, backhaul_s: FloatArray

@@ -17,7 +17,7 @@ WORLD = World(tiny(), 0)
 
 
 def pace_of(left_j, rounds_left=10.0):
-    return Pace(np.arange(7), 7, np.asarray(left_j, dtype=float), rounds_left, 0, 0, 2)
+    return Pace(np.arange(7), 7, np.asarray(left_j, dtype=float), np.full(7, rounds_left), 0, 0, 2)
 
 
 def start(left_j, rounds_left=10.0):
@@ -81,7 +81,8 @@ def test_devices_that_stay_away_are_left_as_they_are():
     seen = WORLD.observe(0, 0)
     some = np.array([0, 2, 3])
     part = WORLD.observe(0, 0, some)
-    pace = replace(pace_of(np.full(7, 20.0)), device=some, left_j=np.full(3, 20.0))
+    pace = pace_of(np.full(7, 20.0))
+    pace = replace(pace, device=some, left_j=pace.left_j[some], rounds_left=pace.rounds_left[some])
     prices, now = spending(Prices.unknown(7), part, pace)
     prices = adjust(prices, pace, now, np.full(3, 5.0))
     others = np.setdiff1d(np.arange(7), some)

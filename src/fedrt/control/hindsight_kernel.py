@@ -34,9 +34,9 @@ def device_price(
     """The price nu at which a device takes tau seconds; -d nu / d tau; its upload seconds over q.
 
     It takes A(nu) + q sqrt(k / (joule + nu)) seconds, A being the computing time: `slow_s` up to
-    nu = low, `fast_s` from nu = high, cube / nu^(1/3) between. Convex and falling in nu, so
-    Newton's steps from the left stay left, and one from the right lands left. 0 where tau is
-    longer than the device takes for nothing; then the slope is 0 too.
+    nu = low, `fast_s` from nu = high, cube / nu^(1/3) between. There it is convex and falling in
+    nu, so Newton's steps from the left stay left, and one from the right lands left. 0 where tau
+    is longer than the device takes for nothing; then the slope is 0 too.
     """
     spare = tau - slow_s
     if spare > 0.0:
@@ -79,8 +79,8 @@ def price_edge_round(
     """Seconds tau of a cluster's edge round when a second costs `share`, and d tau / d share <= 0.
 
     Fills `nu`, which adds up to `share`; `state` keeps (tau - base, q) for the next call. Two
-    nested searches: tau for given q, where the sum of the nu is convex and falling, and q, where
-    Q(nu) / q falls.
+    nested searches, Newton's steps within a bracket: tau for given q, where the sum of the nu
+    falls, and q, where Q(nu) / q falls.
     """
     size = len(k)
     base = fast_s.max()
@@ -91,6 +91,7 @@ def price_edge_round(
     q_low, q_high = 0.0, np.inf
     weight, weight_u, weight_uu = 0.0, 0.0, 0.0
     for _ in range(MOST_STEPS):
+        short, long = 0.0, np.inf
         for _ in range(MOST_STEPS):
             total, weight, weight_u, weight_uu = 0.0, 0.0, 0.0, 0.0
             idle_s = 0.0
@@ -114,11 +115,18 @@ def price_edge_round(
                 if w == 0.0:
                     idle_s = max(idle_s, slow_s[n] + q * u)
             if weight == 0.0:
+                long = extra
                 extra = min(0.5 * extra, max(idle_s - base, 0.0) * (1.0 - 1e-6))
                 continue
             if abs(total - share) <= CLOSE * share:
                 break
+            if total > share:
+                short = extra
+            else:
+                long = extra
             extra = max(extra + (total - share) / weight, 0.1 * extra)
+            if not short < extra < long:
+                extra = 0.5 * (short + long) if long < np.inf else 2.0 * short
         whole = 0.0
         for n in range(size):
             whole += np.sqrt((joule[n] + nu[n]) * k[n])

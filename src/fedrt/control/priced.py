@@ -109,6 +109,7 @@ class PricedFleet:
         upload_s, compute_s = self._k / bandwidth_hz, seen.cycles / cpu_hz
         energy_j = seen.tx_power_w * upload_s + seen.capacitance / 2 * seen.cycles * cpu_hz**2
         late = ~(upload_s + compute_s <= tau_s[seen.edge_of_device] * (1 + WITHIN))
+        late |= ~(bandwidth_hz > 0)
         over = ~(energy_j <= self._cap_j + WITHIN * np.abs(self._cap_j))
         failed = seen.sum_by_edge((late | over).astype(np.float64)) > 0
         failed = failed[seen.edge_of_device]

@@ -1,6 +1,7 @@
 """The compiled search behind `priced`: devices, then a cluster's bandwidth, then its time.
 
-Kept apart because importing it loads numba. The mathematics is in `priced`.
+Kept apart because importing it loads numba. The mathematics is in `priced`, which also looks at what
+comes out: at the ends of float64 a search may divide by zero and fail.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ LEAST = 1e-10
 START = 1e-6
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _root_hz(
     value_j: float, p: float, q: float, w: float, tau: float, s: float, left: float, right: float
 ) -> float:  # pragma: no cover - compiled
@@ -55,7 +56,7 @@ def _root_hz(
     return f
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _device(
     lam: float,
     p: float,
@@ -96,7 +97,7 @@ def _device(
     return t, f, worth / (t * t) * cube / (p + cube), 0.0
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _cluster(
     tau: float,
     nu: float,
@@ -113,9 +114,13 @@ def _cluster(
     bandwidth_hz: FloatArray,
     cpu_hz: FloatArray,
 ) -> tuple[float, float]:  # pragma: no cover - compiled
-    """Fill one cluster's allocation for the time tau; its price of time and of bandwidth."""
+    """Fill one cluster's allocation for the time tau; its price of time and of bandwidth.
+
+    Where no price of bandwidth makes the devices use all of it (radios that take no power), the
+    search runs to the end of float64, and the price given back is the one it started from.
+    """
     low, high = -np.inf, np.inf
-    u, price, need = np.log(nu), 0.0, b
+    start, u, price, need = nu, np.log(nu), 0.0, b
     for _ in range(MOST_STEPS):
         nu = np.exp(u)
         need, fall, price = 0.0, 0.0, 0.0
@@ -144,10 +149,10 @@ def _cluster(
         u += step
     for n in range(part[0], part[1]):
         bandwidth_hz[n] *= b / need
-    return price, nu
+    return price, nu if -690.0 < u < 690.0 else start
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def allocate_in_time(
     tau: FloatArray,
     least_s: FloatArray,
@@ -183,7 +188,7 @@ def allocate_in_time(
         )
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _next_time(
     tau: float, y: float, before: tuple[float, float], left: float, right: float
 ) -> float:  # pragma: no cover - compiled
@@ -197,7 +202,7 @@ def _next_time(
     return tau + 2.0 * max(tau - left, 0.02 * tau)
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def allocate_at_price(
     target: FloatArray,
     tau: FloatArray,
@@ -247,7 +252,7 @@ def allocate_at_price(
         tau[c] = here
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def allocate_by_deadline(
     offset_s: FloatArray,
     least_s: FloatArray,

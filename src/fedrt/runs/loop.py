@@ -73,7 +73,7 @@ def open_ledger(world: World) -> Ledger:
         rounds.global_rounds,
         rounds.edge_rounds,
         None if horizon == "policy" else cast(Horizon, horizon),
-        world.scenario.learning.participation,
+        world.participation,
     )
 
 
@@ -152,11 +152,12 @@ def _outcome(
 
 def _refuse_plan(turn: EdgeRound, policy: Policy) -> None:
     where, books = f"global round {turn.t}, edge round {turn.r}", turn.after
+    first = turn.seen.first_device
     lines = broken_limits(
         turn.seen,
         turn.allowance_j,
         turn.plan,
-        lambda c, i: f"{where}: energy allowance of edge {c}, device {i}",
+        lambda c, i: f"{where}: energy allowance of edge {c}, device {turn.who[first[c] + i]}",
         f"{where}: consensus limit",
         f"{where}: contraction limit",
     ) or [
@@ -208,14 +209,13 @@ def see_backhaul(world: World, t: int, distance: FloatArray, rho: float | None =
 def _refuse_hopeless_budgets(world: World) -> None:
     """Budgets below what computing at f_min alone takes over the run, before it starts."""
     rounds, fleet = world.scenario.rounds, world.fleet
-    edge_rounds = rounds.global_rounds * rounds.edge_rounds
-    edge_rounds = round(edge_rounds * world.scenario.learning.participation)
+    edge_rounds = rounds.global_rounds * rounds.edge_rounds * world.participation
     need_j = edge_rounds * fleet.capacitance / 2 * world.cycles * fleet.cpu_min_hz**2
     short = np.flatnonzero(fleet.energy_budget_j < need_j).tolist()
     if short:
         raise InfeasibleError(
             f"device {n}: its budget is {fleet.energy_budget_j[n]:.6g} J, but computing at"
-            f" cpu_min_hz alone takes {need_j[n]:.6g} J in {edge_rounds} edge rounds; give more,"
+            f" cpu_min_hz alone takes {need_j[n]:.6g} J in {edge_rounds[n]:.6g} edge rounds; give more,"
             " lower cpu_min_hz, or set control.budgets = best-effort"
             for n in short
         )

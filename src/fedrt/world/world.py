@@ -51,17 +51,28 @@ class World:
 
     def taking_part(self, t: int, r: int) -> NDArray[np.int64]:
         """The devices that are to train in an edge round: a drawn share of each edge's, or all."""
-        fleet, share = self.fleet, self.scenario.learning.participation
+        fleet = self.fleet
         everyone = np.arange(fleet.num_devices)
-        if share == 1:
+        if self.scenario.learning.participation == 1:
             return everyone
         draw = uniforms(fleet.device_key, self.seed, "participation", t, r)
-        size = np.bincount(fleet.edge_of_device, minlength=fleet.num_edges)
-        chosen = np.maximum(1, np.floor(share * size + 0.5).astype(np.int64))
+        size, chosen = self._drawn_of_edge()
         order = np.lexsort((draw, fleet.edge_of_device))
         first = np.concatenate(([0], np.cumsum(size)[:-1]))
         place = everyone - first[fleet.edge_of_device]
         return np.sort(order[place < chosen[fleet.edge_of_device]])
+
+    @property
+    def participation(self) -> FloatArray:
+        """Per device: the share of edge rounds in which it is drawn."""
+        size, chosen = self._drawn_of_edge()
+        return (chosen / np.maximum(size, 1))[self.fleet.edge_of_device]
+
+    def _drawn_of_edge(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Per edge: its devices, and how many of them are drawn for an edge round, at least one."""
+        fleet, share = self.fleet, self.scenario.learning.participation
+        size = np.bincount(fleet.edge_of_device, minlength=fleet.num_edges)
+        return size, np.maximum(1, np.floor(share * size + 0.5).astype(np.int64))
 
     def failures(self, t: int, r: int, expected: NDArray[np.int64]) -> Failures | None:
         """What befalls the devices that are to train; None in a world where nothing fails."""

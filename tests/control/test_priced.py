@@ -86,6 +86,32 @@ def test_the_price_of_time_is_what_a_second_saves(seed):
     np.testing.assert_allclose((ends[0] - ends[1]) / (2 * step_s), price, rtol=1e-3, atol=1e-7)
 
 
+@pytest.mark.parametrize("per_edge", [1, 2, 9])
+def test_what_was_asked_before_does_not_matter_to_radios_without_power(per_edge):
+    """With time to spare such a cluster's bandwidth is worth nothing: no price is remembered."""
+    seen, price = fleet(3, per_edge=per_edge)
+    seen = replace(seen, tx_power_w=np.zeros(seen.num_devices))
+    cap_j = np.full(seen.num_devices, np.inf)
+    fresh, asked = PricedFleet(seen, price, cap_j), PricedFleet(seen, price, cap_j)
+    asked.in_time(5 * asked.least_s)
+    for factor in (1.02, 1.1, 1.3):
+        _, first = measured(seen, fresh.in_time(factor * fresh.least_s)[0])
+        _, second = measured(seen, asked.in_time(factor * asked.least_s)[0])
+        np.testing.assert_allclose(second, first, rtol=1e-6)
+        assert second.sum() < measured(seen, fresh.fastest)[1].sum()
+
+
+def test_ends_of_float64_give_the_fastest_allocation_or_a_sound_one():
+    seen, _ = fleet(0, edges=1, per_edge=2)
+    for capacitance in (1e-30, 0.18, 1.0):
+        odd = replace(seen, capacitance=np.full(2, capacitance), tx_power_w=np.array([1e-18, 1e-3]))
+        for cap in (0.0, 1e-9, 1.0):
+            found = PricedFleet(odd, np.array([1e-6, 1e6]), np.full(2, cap))
+            allocation, _ = found.in_time(1.5 * found.least_s)
+            assert (allocation.bandwidth_hz > 0).all()
+            assert np.isfinite(allocation.cpu_hz).all()
+
+
 def test_no_more_time_is_used_than_pays():
     """With all the time in the world CPUs are at f_min and uploads at the cheapest split."""
     seen, price = fleet(3)

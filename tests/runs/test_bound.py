@@ -82,6 +82,17 @@ def test_some_devices_without_limit_or_power():
     assert 0.99 * least_s < bound_s <= least_s * (1 + 1e-7)
 
 
+def test_lone_devices_without_power(capsys):
+    """One device to a server and radios for free: computing alone costs energy."""
+    settings = ["fleet.num_edges=5", "fleet.num_devices=5", "fleet.tx_power_w=0"]
+    settings += ["rounds.global_rounds=4", "fleet.energy_j_per_edge_round=0.8"]
+    words = [word for text in (*settings, "base_graph.kind=ring") for word in ("--set", text)]
+    words += ["--policies", "fedrt", "--seeds", "2,4,6,7,10", "--json"]
+    assert main(["bound", "paper/femnist", *words]) == 0
+    above = json.loads(capsys.readouterr().out)["policies"]["fedrt"]["above_bound"]["per_seed"]
+    assert all(-1e-9 < each < 1 for each in above)
+
+
 def test_without_energy_limits_it_is_what_the_quickest_rounds_take():
     """Then every device runs at its top, and each round's best links are known exactly."""
     world = World(tiny(), 1)

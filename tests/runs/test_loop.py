@@ -228,13 +228,23 @@ def test_strict_stops_where_a_later_draw_cannot_be_paid(policy, tmp_path):
     assert caught.value.exit_code == 3
     assert all("global round 2, edge round 1" in line for line in caught.value.lines)
     found = re.search(
-        r"allowance of edge 1, device 2 = (\S+): .* take (\S+) J; allow (\S+) J more",
+        r"allowance of edge 1, device 4 = (\S+): .* take (\S+) J; allow (\S+) J more",
         "\n".join(caught.value.lines),
     )
     allowance, need, more = map(float, found.groups())
     assert 0 < allowance < need
     assert_allclose(need - allowance, more, rtol=1e-4)
     assert len(run(replace(scenario, control=tiny().control), policy)) == 4
+
+
+def test_strict_names_devices_by_their_number_in_the_fleet(tmp_path):
+    """With 0.6 of the devices taking part, places in a round are not numbers in the fleet."""
+    settings = ("learning.participation=0.6", "fleet.energy_j_per_edge_round=1.5")
+    scenario = tiny(STRICT, bad_round_2(tmp_path), *settings)
+    seed = next(s for s in range(50) if 4 in World(scenario, s).taking_part(2, 1))
+    with pytest.raises(InfeasibleError) as caught:
+        list(run_rounds(World(scenario, seed), make_policy("fedrt")))
+    assert any("edge 1, device 4 = " in line for line in caught.value.lines)
 
 
 OWN = """

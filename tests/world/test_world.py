@@ -51,6 +51,18 @@ def test_seeds_differ():
     assert not np.array_equal(one.stand_in_distance(0), two.stand_in_distance(0))
 
 
+@pytest.mark.parametrize("share", [0.05, 0.5, 0.7, 1.0])
+def test_the_share_of_rounds_is_how_often_a_device_is_drawn(share):
+    """Clusters of 2, 3 and 2: with 0.5 one, two and one of them are drawn."""
+    world = World(tiny(f"learning.participation={share}"), 0)
+    rounds = 3000
+    drawn = np.concatenate([world.taking_part(t, 0) for t in range(rounds)])
+    often = np.bincount(drawn, minlength=7) / rounds
+    np.testing.assert_allclose(often, world.participation, atol=0.03)
+    if share == 0.5:
+        assert_array_equal(world.participation, [1 / 2] * 2 + [2 / 3] * 3 + [1 / 2] * 2)
+
+
 def test_stand_in_distances():
     world = World(tiny("fleet.num_edges=7", "fleet.cluster_sizes=even"), 0)
     off = ~np.eye(7, dtype=bool)

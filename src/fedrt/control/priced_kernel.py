@@ -1,7 +1,7 @@
 """The compiled search behind `priced`: devices, then a cluster's bandwidth, then its time.
 
-Kept apart because importing it loads numba. The mathematics is in `priced`, which also looks at what
-comes out: at the ends of float64 a search may divide by zero and fail.
+Kept apart because importing it loads numba. The mathematics is in `priced`, which also looks at
+what comes out: at the ends of float64 a search may divide by zero and fail.
 """
 
 from __future__ import annotations

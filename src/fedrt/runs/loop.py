@@ -215,7 +215,7 @@ def _refuse_hopeless_budgets(world: World) -> None:
     if short:
         raise InfeasibleError(
             f"device {n}: its budget is {fleet.energy_budget_j[n]:.6g} J, but computing at"
-            f" cpu_min_hz alone takes {need_j[n]:.6g} J in {edge_rounds[n]:.6g} edge rounds; give more,"
-            " lower cpu_min_hz, or set control.budgets = best-effort"
+            f" cpu_min_hz alone takes {need_j[n]:.6g} J in {edge_rounds[n]:.6g} edge rounds; give"
+            " more, lower cpu_min_hz, or set control.budgets = best-effort"
             for n in short
         )

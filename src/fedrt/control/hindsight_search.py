@@ -15,6 +15,8 @@ from fedrt.control.hindsight_kernel import MOST_STEPS, price_cluster
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
+# Compiled code is cached by this file's own date: to be raised when `hindsight_kernel` changes.
+KERNEL = 2
 # A round's prices are good enough when primal and dual differ by this part of its time.
 GAP = 1e-7
 # No server's seconds are priced below this: a price of zero would leave its uploads undefined.

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
+import threading
+import time
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,6 +17,7 @@ from hypothesis import strategies as st
 from learning_cases import CPU, SHAPES, Case, engine_case
 
 from fedrt.errors import FedrtError
+from fedrt.learning import workers
 from fedrt.learning.batches import Batches
 from fedrt.learning.engine import DivergedError, TrainingOrder
 from fedrt.learning.engine_stacked import StackedEngine
@@ -142,6 +146,56 @@ def test_workers_leave_ctrl_c_to_the_parent(case, pool):
     wanted = recipe(case)().train(case.models, case.order).models
     assert gap(case, wanted, pool.train(case.models, case.order).models) <= 1e-12
     assert signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
+
+
+class Impatient(Recipe):
+    """A recipe during whose sending somebody presses Ctrl-C."""
+
+    def __reduce__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        return Recipe, (self.samples, self.batches, self.dtype)
+
+
+def test_ctrl_c_while_the_workers_start_is_heard_afterwards(case):
+    others = set(multiprocessing.active_children())
+    make = Impatient(case.samples, case.batches, case.models.dtype)
+    with pytest.raises(KeyboardInterrupt):
+        WorkerEngine(make, case.models, 2)
+    assert set(multiprocessing.active_children()) <= others
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+def test_ctrl_c_waits_for_the_last_worker_also_where_another_thread_takes_it():
+    """The other thread has the signal unblocked, so the system gives it to that one."""
+    through, over = [], threading.Event()
+
+    def interrupted() -> None:
+        with workers._deaf_children():
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.05)
+            through.append(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+
+    thread = threading.Thread(target=over.wait)
+    thread.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            interrupted()
+    finally:
+        over.set()
+        thread.join()
+    assert through == [True]
+
+
+def test_a_worker_hears_no_ctrl_c_before_it_begins(case):
+    """The interpreter of a worker takes seconds to start, and would die of it."""
+    pool = WorkerEngine(recipe(case), case.models, 1)
+    try:
+        os.kill(pool.processes[0].pid, signal.SIGINT)
+        wanted = recipe(case)().train(case.models, case.order).models
+        assert gap(case, wanted, pool.train(case.models, case.order).models) <= 1e-12
+    finally:
+        pool.close()
 
 
 def test_float32_then_a_killed_worker_then_close(record_property):

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import pairwise
+from multiprocessing import resource_tracker
 from typing import Any
 
 import numpy as np
@@ -44,15 +45,21 @@ class WorkerEngine:
         context = mp.get_context("spawn")
         self.links: list[Any] = []
         self.processes: list[Any] = []
-        with environment(ENVIRONMENT), _deaf_children():
-            for number in range(workers):
-                here, there = context.Pipe()
-                args = (make, there, self.models, self.totals[number])
-                process = context.Process(target=_work, args=args, daemon=True)
-                process.start()
-                there.close()
-                self.links.append(here)
-                self.processes.append(process)
+        try:
+            with environment(ENVIRONMENT), _deaf_children():
+                for number in range(workers):
+                    here, there = context.Pipe()
+                    args = (make, there, self.models, self.totals[number])
+                    process = context.Process(target=_work, args=args, daemon=True)
+                    process.start()
+                    there.close()
+                    self.links.append(here)
+                    self.processes.append(process)
+        except BaseException:
+            for process in self.processes:
+                process.kill()
+            self.close()
+            raise
 
     def train(self, models: Tensor, order: TrainingOrder) -> Trained:
         self.models.copy_(models)
@@ -111,6 +118,7 @@ def _work(make: MakeEngine, link: Any, models: Tensor, total: Tensor) -> None:
     """A worker's life: take an order, train it, add up, answer."""
     # Ctrl-C reaches the whole group; the parent finishes its writing and then ends us.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     torch.set_num_threads(1)
     # Where the parent has gone, or never said a word, there is nobody to tell.
     with suppress(EOFError, ConnectionError):
@@ -137,15 +145,35 @@ def _sendable(error: Exception) -> Exception:
 
 @contextmanager
 def _deaf_children() -> Iterator[None]:
-    """Processes that start in the block ignore Ctrl-C from their first moment on."""
+    """Processes that start in the block are deaf to Ctrl-C; here it waits until they have started.
+
+    They inherit the blocked signal. That is not enough for this process, whose other threads may
+    take it, so its handler waits as well.
+    """
+    # On its start the tracker would unblock the signal again.
+    resource_tracker.ensure_running()
+    with _ctrl_c_waits():
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _ctrl_c_waits() -> Iterator[None]:
+    """Ctrl-C in the block is heard after it; only the main thread hears it at all."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    waiting: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: waiting.append(number))
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+    if waiting:
+        signal.raise_signal(signal.SIGINT)
 
 
 @contextmanager

@@ -88,6 +88,25 @@ def test_what_is_not_there_is_left_out(found):
     assert list(lines(figure.axes[0])) == ["p = 1"]
 
 
+def test_where_nothing_is_there_nothing_is_drawn():
+    assert draw.convergence_figures(METHODS, SEEDS, {}) == {}
+    assert draw.energy_figure(METHODS, SEEDS, {}) is None
+    assert draw.non_iid_figure(SEEDS, {}) is None
+    assert draw.base_graph_figure(SEEDS, {}) is None
+
+
+def test_the_legend_has_the_lines_of_all_panels(found):
+    """The first panel, CIFAR-10, has one line, FMNIST in the last row another."""
+    pair = ("cifar10-iid/fedrt-0", "fmnist-iid/static-t-0", "fmnist-iid/fedrt-0")
+    figure = draw.energy_figure(METHODS, SEEDS, {name: found[name] for name in pair})
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["fedrt", "static-t"]
+    some = {n: found[n] for n in ("fmnist-iid/fedrt-0", "fmnist-dirichlet/mll-sgd-0")}
+    figure = draw.convergence_figures(METHODS, SEEDS, some)["fig-convergence-fmnist"]
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["fedrt", "mll-sgd"]
+
+
 def test_lines_are_compared_over_the_seeds_that_all_of_them_have(found):
     """Static-T lacks seed 0, so the others show seed 1 alone, with 60 % at the end."""
     some = {n: k for n, k in found.items() if n != "femnist/static-t-0"}

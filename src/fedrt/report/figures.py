@@ -141,9 +141,13 @@ def draw_seeds(axes: Axes, x: FloatArray, values: FloatArray, style: Mapping[str
         axes.fill_between(x, low, high, color=style["color"], alpha=0.12, lw=0)
 
 
-def legend_below(figure: Figure, axes: Axes, inches: float = 1.5) -> None:
-    """One legend under all panels, in as few rows as columns of that width allow, all as long."""
-    handles, labels = axes.get_legend_handles_labels()
+def legend_below(figure: Figure, *panels: Axes, inches: float = 1.5) -> None:
+    """One legend of all lines in the panels, in as few rows as columns of that width allow."""
+    found: dict[str, Any] = {}
+    for axes in panels:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+    handles, labels = list(found.values()), list(found)
     room = max(1, int(figure.get_figwidth() / inches))
     rows = max(1, -(-len(labels) // room))
     figure.legend(

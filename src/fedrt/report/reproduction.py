@@ -152,7 +152,21 @@ def _latex_figure(figure: Figure, digits: str) -> str:
 
 def markdown_choices(planned: Mapping[str, Mapping[str, Planned]], by_class: Sequence[Row]) -> str:
     """What each open choice does to FedRT: time and links planned again, accuracy as trained."""
+    lines = _choice_lines(planned) if planned else []
+    if by_class:
+        lines += [
+            *([""] if lines else []),
+            "Accuracy of FedRT under the other Dirichlet form, trained:",
+            "",
+        ]
+        lines += [f"- {row.column.title}: {_ours(row.accuracy, '.2f')} %" for row in by_class]
+    return "\n".join(lines) + "\n"
+
+
+def _choice_lines(planned: Mapping[str, Mapping[str, Planned]]) -> list[str]:
+    """What was planned again, a column for each title; there is at least one."""
     titles = list(planned)
+    usual = {title: next(iter(own.values())) for title, own in planned.items()}
     lines = [
         "Time in hours (change) and links kept, FedRT planned again on the distances of the table's"
         " cells.",
@@ -160,23 +174,19 @@ def markdown_choices(planned: Mapping[str, Mapping[str, Planned]], by_class: Seq
         "| choice | " + " | ".join(titles) + " |",
         "|---" * (len(titles) + 1) + "|",
     ]
-    for choice in planned[titles[0]] if titles else ():
+    for choice in planned[titles[0]]:
         cells = []
         for title in titles:
-            usual, other = next(iter(planned[title].values())), planned[title][choice]
-            apart = "" if other is usual else f" ({other.time_h / usual.time_h - 1:+.1%})"
+            other, time_h = planned[title][choice], usual[title].time_h
+            apart = "" if other is usual[title] else f" ({other.time_h / time_h - 1:+.1%})"
             cells.append(f"{other.time_h:.2f}{apart}, {other.links:.1f}")
         lines.append("| " + " | ".join([choice, *cells]) + " |")
-    usual_of = {title: next(iter(own.values())) for title, own in planned.items()}
     lines += ["", "What the gossip of a round leaves of the distance to the average, median:", ""]
     lines += ["| weights | " + " | ".join(titles) + " |", "|---" * (len(titles) + 1) + "|"]
-    for rule in next(iter(usual_of.values())).left if titles else ():
-        cells = [f"{usual_of[title].left[rule]:.2g}" for title in titles]
+    for rule in usual[titles[0]].left:
+        cells = [f"{usual[title].left[rule]:.2g}" for title in titles]
         lines.append("| " + " | ".join([rule, *cells]) + " |")
-    if by_class:
-        lines += ["", "Accuracy of FedRT under the other Dirichlet form, trained:", ""]
-        lines += [f"- {row.column.title}: {_ours(row.accuracy, '.2f')} %" for row in by_class]
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 BEYOND_HEADS = (

@@ -98,12 +98,12 @@ def convergence_figures(
                 _label(axes, _titled(column.title, curves), "simulated training time (h)", words)
             left.set_yscale("log")
             _plain_log(left)
-        legend_below(figure, grid[0, 0])
+        legend_below(figure, *grid.flat)
         figures[f"fig-convergence-{data}"] = figure
     return figures
 
 
-def energy_figure(policies: Sequence[str], seeds: Sequence[int], found: Found) -> Figure:
+def energy_figure(policies: Sequence[str], seeds: Sequence[int], found: Found) -> Figure | None:
     """What a device has spent by each round, mean over devices."""
 
     def draw(axes: Axes, curves: dict[str, _Curves]) -> None:
@@ -116,7 +116,7 @@ def energy_figure(policies: Sequence[str], seeds: Sequence[int], found: Found) -
     return _panels(panels, draw, "energy of a device so far (J)")
 
 
-def non_iid_figure(seeds: Sequence[int], found: Found) -> Figure:
+def non_iid_figure(seeds: Sequence[int], found: Found) -> Figure | None:
     """Accuracy by round for clusters with few labels: FedRT, and the full graph of Static-T.
 
     CE-FedAvg trains exactly as Static-T does.
@@ -144,7 +144,7 @@ def non_iid_figure(seeds: Sequence[int], found: Found) -> Figure:
     return _panels(panels, draw, "test accuracy (%)", inches=2.0)
 
 
-def base_graph_figure(seeds: Sequence[int], found: Found) -> Figure:
+def base_graph_figure(seeds: Sequence[int], found: Found) -> Figure | None:
     """Accuracy by round of FedRT on base graphs from sparse to complete."""
     sparse = {column.name: column for column in BASE_GRAPHS}
     places = {p: place for place, p in enumerate((*LINK_PROBABILITIES, 1.0))}
@@ -193,9 +193,11 @@ def _numbered_style(place: int) -> dict[str, Any]:
 
 def _panels(
     panels: Mapping[str, T], draw: Callable[[Axes, T], None], label: str, inches: float = 1.5
-) -> Figure:
-    """A picture with one panel by round under each title."""
-    columns = min(3, max(1, len(panels)))
+) -> Figure | None:
+    """A picture with one panel by round under each title; None where there is none."""
+    if not panels:
+        return None
+    columns = min(3, len(panels))
     rows = -(-len(panels) // columns)
     figure = new_figure(max(4.6, 3.7 * columns, 8.4 if columns == 2 else 0), 1.0 + 3.0 * rows)
     grid = figure.subplots(rows, columns, squeeze=False)
@@ -204,7 +206,7 @@ def _panels(
         _label(axes, title, "global round", label)
     for axes in grid.flat[len(panels) :]:
         axes.set_visible(False)
-    legend_below(figure, grid[0, 0], inches)
+    legend_below(figure, *grid.flat, inches=inches)
     return figure
 
 

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 from kept_cells import TINY
+from trained import ROOT
 
-from fedrt.cli import main
+from fedrt import cli
+from fedrt.cli import main, reproduce
 from fedrt.experiments import cells
 from fedrt.experiments.paper import METHODS
 
@@ -40,7 +42,8 @@ def test_the_table_in_all_its_forms(tiny_table, tmp_path, capsys):
     assert main([*again, "--out", str(out), *more]) == 0
     assert (out / "table.csv").read_bytes() == before
     assert main([*again, "--out", str(out), "--seeds", "0,1"]) == 0
-    assert "5 of 10 cells are not there yet" in capsys.readouterr().err
+    lacking = "5 of 10 cells are not there yet: tiny/fedrt-1, tiny/static-r-1,"
+    assert lacking in capsys.readouterr().err
     assert main([*again, "--out", str(out), "--policy", "trained:Absent"]) == 2
     assert "Absent" in capsys.readouterr().err
 
@@ -53,6 +56,36 @@ def test_results_made_elsewhere_are_taken_over(tiny_table, tmp_path, capsys):
     assert f"took 5 cells from {there}" in capsys.readouterr().err
     same = [(Path(folder) / "table.csv").read_bytes() for folder in (there, here)]
     assert same[0] == same[1]
+
+
+def test_what_would_be_empty_is_left_as_it_was(tmp_path, monkeypatch, capsys):
+    """Of all there is to make, only the figure of few labels has a cell."""
+    column = next(c for c in cells.NON_IID if c.name == "fmnist-labels-2")
+    cell = "fmnist-labels-2/fedrt-0.npz"
+    target = tmp_path / "cells" / cell
+    target.parent.mkdir(parents=True)
+    target.write_bytes((ROOT / "results" / "cells" / cell).read_bytes())
+    before = ("table.md", "table.tex", "table.csv", "choices.md", "beyond.md")
+    for name in before:
+        (tmp_path / name).write_text("as it was")
+    words = ["--no-training", "--only", column.name, "--out", str(tmp_path)]
+    assert main(["reproduce", "all", *words]) == 0
+    printed = capsys.readouterr()
+    assert (tmp_path / "fig-noniid.svg").is_file()
+    assert {(tmp_path / name).read_text() for name in before} == {"as it was"}
+    left = [line.partition(":")[0] for line in printed.err.splitlines()[1:]]
+    assert left == ["table", "fig-convergence", "fig-energy", "fig-basegraph", "choices", "beyond"]
+    assert "fmnist-labels-2/static-t-2" in printed.err.splitlines()[0]
+    # FedRT's cell alone has nothing to be held against.
+    assert main(["reproduce", "beyond", *words]) == 2
+    assert "too few cells" in capsys.readouterr().err
+
+
+def test_more_policies_are_trained_only_where_they_are_shown():
+    args = cli.build_parser().parse_args(["reproduce", "all", "--policy", "my:Own"])
+    shown = reproduce._chosen(reproduce.NAMES, args)
+    with_it = [name for name, each in shown.items() if "my:Own" in each.policies]
+    assert with_it == ["table", "fig-convergence", "fig-energy", "beyond"]
 
 
 @pytest.mark.parametrize(
@@ -69,6 +102,12 @@ def test_results_made_elsewhere_are_taken_over(tiny_table, tmp_path, capsys):
         (["table", "--merge", "nowhere"], "--merge nowhere: has no folder cells/"),
         (["table", "--no-training"], "results: none of these cells is there"),
         (["table", "--device", "abacus"], "abacus"),
+        (["table", "--only", ""], "--only"),
+        (["table", "--policy", "x" * 300], "policy = "),
+        (["table", "--out", "x" * 300, "--no-training"], "none of these cells is there"),
+        (["table", "--out", "x" * 300, "--only", "femnist"], "cannot be made: File name too long"),
+        (["table", "--merge", "x" * 300], "cannot be read: File name too long"),
+        (["choices", "--policy", "fedrt-plus"], "--policy: choices shows none; table, fig-conv"),
     ],
 )
 def test_wrong_input_is_one_line(words, complaint, tmp_path, monkeypatch, capsys):

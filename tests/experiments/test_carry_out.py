@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,10 +14,19 @@ from trained import train
 
 from fedrt.errors import InputError
 from fedrt.experiments import carry_out as module
-from fedrt.experiments.carry_out import Store, carry_out, look_up
+from fedrt.experiments.carry_out import Store, carry_out, look_up, take_over
 from fedrt.experiments.cells import Cell, cells_of
-from fedrt.experiments.kept import LEARNED, PLANNED, keep_run, read_kept, replay, same_training
+from fedrt.experiments.kept import (
+    LEARNED,
+    PLANNED,
+    keep_run,
+    read_kept,
+    replay,
+    same_training,
+    write_kept,
+)
 from fedrt.experiments.paper import METHODS
+from fedrt.runs.directory import RunDirectory
 from fedrt.runs.loop import make_world
 
 
@@ -92,7 +102,7 @@ def test_a_twin_is_found_whichever_was_trained(whole, there, tmp_path, monkeypat
     _, cells, found = whole
     monkeypatch.setattr(module, "carry_on", None)
     store, lines = Store(tmp_path), []
-    store.write(Cell(TINY, there, 0), found[f"tiny/{there}-0"])
+    store.write(found[f"tiny/{there}-0"])
     known = look_up(cells, store, lines.append)
     assert sorted(known) == ["tiny/ce-fedavg-0", "tiny/static-t-0"]
     assert len(lines) == 1
@@ -109,7 +119,7 @@ def test_a_policy_that_is_gone_is_shown_from_its_cell_but_not_looked_for(whole, 
     with pytest.raises(InputError, match="gone"):
         look_up([cell], store, quiet)
     about = found["tiny/fedrt-0"].about | {"cell": cell.name, "policy": cell.policy}
-    store.write(cell, replace(found["tiny/fedrt-0"], about=about))
+    store.write(replace(found["tiny/fedrt-0"], about=about))
     assert list(look_up([cell], store, quiet)) == [cell.name]
 
 
@@ -139,6 +149,8 @@ def test_a_stopped_cell_goes_on_where_it_was(whole, tmp_path):
     assert not store.cells.exists()
     kept = carry_out(cells[:1], store, OPTIONS, note=lines.append)["tiny/fedrt-0"]
     assert "tiny/fedrt-0: going on after global round 1" in lines
+    # The rounds before the stop count too.
+    assert kept.about["train_wall_s"] == pytest.approx(kept.rounds["wall_s"].sum())
     for name in (*PLANNED, "loss", "accuracy", "consensus"):
         assert_array_equal(kept.rounds[name], found["tiny/fedrt-0"].rounds[name])
     assert_array_equal(kept.keys, found["tiny/fedrt-0"].keys)
@@ -174,7 +186,7 @@ def test_a_setting_that_came_later_does_not_make_a_cell_foreign(whole, tmp_path)
     assert text != kept.about["scenario"]
     usual = replace(TINY, settings=(*TINY.settings, "learning.evaluate_every=5"))
     older = Store(tmp_path)
-    older.write(cells[0], replace(kept, about=kept.about | {"scenario": text}))
+    older.write(replace(kept, about=kept.about | {"scenario": text}))
     assert older.read(Cell(usual, "fedrt", 0)) is not None
     with pytest.raises(InputError, match="other settings"):
         older.read(cells[0])
@@ -199,26 +211,209 @@ def test_merging_takes_what_is_lacking(whole, tmp_path):
     mine = Store(tmp_path)
     first = cells[0]
     marked = found[first.name].about | {"command": "mine"}
-    mine.write(first, replace(found[first.name], about=marked))
-    taken = mine.merge(store.cells.parent)
-    assert sorted(taken) == sorted(cell.name for cell in cells[1:])
+    mine.write(replace(found[first.name], about=marked))
+    lines = []
+    take_over([store.cells.parent, store.cells.parent], cells, mine, lines.append)
+    assert [line.split()[1] for line in lines] == ["4", "0"]
+    assert all(mine.path(cell).is_file() for cell in cells)
     assert read_kept(mine.path(first)).about["command"] == "mine"
-    assert mine.merge(store.cells.parent) == []
 
 
 def test_merging_refuses_what_is_not_a_cell(whole, tmp_path):
     store, cells, _ = whole
     with pytest.raises(InputError, match="has no folder cells"):
-        Store(tmp_path).merge(tmp_path / "nowhere")
+        take_over([tmp_path / "nowhere"], [], Store(tmp_path), quiet)
+    with pytest.raises(InputError, match=r"--merge x.*: cannot be read: File name too long"):
+        take_over([Path("x" * 300)], [], Store(tmp_path), quiet)
     other = tmp_path / "other" / "cells" / "tiny"
     other.mkdir(parents=True)
     data = store.path(cells[0]).read_bytes()
     (other / "static-t-0.npz").write_bytes(data)
     with pytest.raises(InputError, match="says that it is tiny/fedrt-0"):
-        Store(tmp_path / "mine").merge(tmp_path / "other")
+        take_over([tmp_path / "other"], cells, Store(tmp_path / "mine"), quiet)
     (other / "static-t-0.npz").write_bytes(data[: len(data) // 2])
     with pytest.raises(InputError, match=r"static-t-0\.npz: cannot be read"):
-        Store(tmp_path / "mine").merge(tmp_path / "other")
+        take_over([tmp_path / "other"], cells, Store(tmp_path / "mine"), quiet)
+
+
+def test_a_merge_is_whole_or_not_at_all(whole, tmp_path):
+    """One cell of theirs is damaged, then of other settings, then the place is a file."""
+    store, cells, found = whole
+    theirs, mine = Store(tmp_path / "theirs"), Store(tmp_path / "mine")
+    for kept in found.values():
+        theirs.write(kept)
+    last = theirs.path(cells[1])
+    last.write_bytes(b"junk")
+    text = found[cells[2].name].about["scenario"].replace("kappa = ", "kappa = 0.0 # ")
+    about = found[cells[2].name].about | {"scenario": text}
+    theirs.write(replace(found[cells[2].name], about=about))
+    with pytest.raises(InputError) as caught:
+        take_over([tmp_path / "theirs"], cells, mine, quiet)
+    assert sorted(line.partition(": ")[0] for line in caught.value.lines) == sorted(
+        map(str, (theirs.path(cells[1]), theirs.path(cells[2])))
+    )
+    last.unlink()
+    with pytest.raises(InputError, match="other settings"):
+        take_over([tmp_path / "theirs"], cells, mine, quiet)
+    assert not (tmp_path / "mine").exists()
+    # Nobody asks for that column: its settings are its own affair.
+    take_over([tmp_path / "theirs"], [], mine, quiet)
+    assert len(list(mine.cells.rglob("*.npz"))) == len(cells) - 1
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="file: cannot be written: Not a directory"):
+        take_over([store.cells.parent], cells, Store(tmp_path / "file"), quiet)
+
+
+def test_policies_are_checked_before_a_merge_writes(whole, tmp_path):
+    store, cells, _ = whole
+    with pytest.raises(InputError, match="fastest"):
+        take_over([store.cells.parent], [*cells, Cell(TINY, "fastest", 0)], Store(tmp_path), quiet)
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_training_outlives_what_goes_wrong_after_it(whole, tmp_path, monkeypatch):
+    """The cell cannot be written at first: the run is still there and is kept the next time."""
+    _, cells, found = whole
+    store = Store(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "write_kept", lambda *a: (_ for _ in ()).throw(InputError("full")))
+        with pytest.raises(InputError, match="full"):
+            carry_out(cells[:1], store, OPTIONS, note=quiet)
+    assert (store.run(cells[0]) / "summary.json").is_file()
+    kept = carry_out(cells[:1], store, OPTIONS, note=quiet)["tiny/fedrt-0"]
+    assert_array_equal(kept.rounds["accuracy"], found["tiny/fedrt-0"].rounds["accuracy"])
+    assert not store.run(cells[0]).exists()
+
+
+def test_what_is_left_of_a_run_blocks_nothing(whole, tmp_path, monkeypatch):
+    _, cells, _ = whole
+    store = Store(tmp_path)
+    run = store.run(cells[0])
+    # Half removed, of a cell that is not kept.
+    (run / "checkpoints").mkdir(parents=True)
+    carry_out(cells[:1], store, OPTIONS, note=quiet)
+    assert not run.exists()
+    # Beside a kept cell.
+    monkeypatch.setattr(module, "carry_on", None)
+    for names in ([], ["run.json", "config.toml"]):
+        run.mkdir(parents=True)
+        for name in names:
+            (run / name).write_text("junk")
+        carry_out(cells[:1], store, OPTIONS, note=quiet)
+        assert not run.exists()
+
+
+def test_a_run_that_another_process_is_at_stays(whole, tmp_path):
+    _, cells, found = whole
+    store, lines = Store(tmp_path), []
+    store.write(found[cells[0].name])
+    run = store.run(cells[0])
+    run.mkdir(parents=True)
+    with RunDirectory(run).locked():
+        carry_out(cells[:1], store, OPTIONS, note=lines.append)
+    assert lines == [f"{run}: another process is at this run"]
+    assert run.exists()
+
+
+def test_a_place_that_cannot_be_written_is_found_before_training(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "carry_on", None)
+    (tmp_path / "cells").mkdir()
+    (tmp_path / "cells" / "tiny").write_text("")
+    with pytest.raises(InputError, match="tiny: cannot be written: Not a directory"):
+        carry_out([Cell(TINY, "fedrt", 0)], Store(tmp_path), OPTIONS, note=quiet)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_cell_that_another_process_has_kept_since_is_taken(whole, tmp_path, monkeypatch):
+    _, cells, found = whole
+    pair, store = [cells[0], cells[-1]], Store(tmp_path)
+
+    def train(cell, *rest):
+        assert cell == pair[0]
+        store.write(found[pair[1].name])
+        return found[cell.name]
+
+    monkeypatch.setattr(module, "_train", train)
+    assert carry_out(pair, store, OPTIONS, note=quiet).keys() == {cell.name for cell in pair}
+
+
+def damaged(kept):
+    """A cell that is wrong in one way each, with words of the complaint."""
+    rounds, about = kept.rounds, kept.about
+    count = len(kept.distance)
+
+    def changed(**values):
+        return replace(kept, rounds=rounds | values)
+
+    def says(**values):
+        return replace(kept, about=about | values)
+
+    short = {name: values[:-1] for name, values in rounds.items()}
+    yield replace(kept, rounds=short, distance=kept.distance[:-1], keys=kept.keys[:-1]), "4 rounds"
+    yield changed(accuracy=np.full(count, np.nan)), "accuracies"
+    yield changed(accuracy=100 * rounds["accuracy"]), "accuracies"
+    yield changed(accuracy=np.ones((count, 1))), "no whole training"
+    yield changed(accuracy=rounds["accuracy"][:-1]), "no whole training"
+    yield changed(ends_at_s=np.full(count, np.nan)), "no whole training"
+    yield changed(ends_at_s=np.zeros(count)), "no whole training"
+    yield changed(ends_at_s=rounds["ends_at_s"][::-1]), "no whole training"
+    yield changed(energy_j_mean=np.full(count, np.inf)), "no whole training"
+    yield replace(kept, distance=kept.distance[:, :-1]), "the base graph has"
+    yield replace(kept, distance=kept.distance[:, 0]), "no whole training"
+    yield replace(kept, distance=kept.distance * np.nan), "distances"
+    yield replace(kept, keys=kept.keys.astype(np.float64)), "no whole training"
+    yield says(train_wall_s="long"), "train_wall_s = 'long'"
+    yield says(train_wall_s=None), "train_wall_s = None"
+    yield says(scenario=3), "does not say what it is"
+    yield says(cell=["tiny"]), "does not say what it is"
+    yield says(seed=True), "does not say what it is"
+    yield says(cell="tiny/other-0"), "says that it is tiny/other-0"
+    yield says(seed=1), "says that it is tiny/fedrt-0, fedrt, seed 1"
+    yield says(scenario="a ="), "not TOML"
+    yield says(scenario="a = 1"), "its scenario cannot be read: scenario.name: missing"
+
+
+def test_every_damage_of_a_kept_cell_is_a_line_that_names_the_file(whole, tmp_path):
+    _, cells, found = whole
+    store, cell = Store(tmp_path), cells[0]
+    path = store.path(cell)
+    path.parent.mkdir(parents=True)
+    for kept, words in damaged(found[cell.name]):
+        write_kept(path, kept)
+        with pytest.raises(InputError) as caught:
+            store.read(cell)
+        (line,) = caught.value.lines
+        assert line.startswith(f"{path}: ")
+        assert words in line
+    write_kept(path, found[cell.name])
+    assert store.read(cell) is not None
+
+
+def test_words_for_numbers_are_no_distances(whole, tmp_path):
+    """`write_kept` writes none; somebody else might."""
+    store, cells, _ = whole
+    with np.load(store.path(cells[0])) as archive:
+        arrays = dict(archive)
+    path = tmp_path / "tiny" / "fedrt-0.npz"
+    path.parent.mkdir()
+    for name in ("distance", "loss"):
+        np.savez(path, **arrays | {name: arrays[name].astype(str)})
+        with pytest.raises(InputError, match="holds no whole training"):
+            read_kept(path)
+
+
+def test_all_damaged_cells_are_named_at_once(whole, tmp_path):
+    _, cells, found = whole
+    store = Store(tmp_path)
+    for cell in cells[:3]:
+        store.write(found[cell.name])
+    for cell in cells[:2]:
+        store.path(cell).write_bytes(b"junk")
+    with pytest.raises(InputError) as caught:
+        look_up(cells, store, quiet)
+    assert [line.partition(": ")[0] for line in caught.value.lines] == [
+        str(store.path(cell)) for cell in cells[:2]
+    ]
 
 
 def test_half_the_digits_of_distances_are_kept_where_they_are_enough(whole):

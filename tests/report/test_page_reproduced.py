@@ -14,9 +14,10 @@ from page_data import unpack
 from reproduced_cells import ROUNDS, fill
 
 from fedrt.cli import main
-from fedrt.experiments.cells import TABLE
+from fedrt.experiments.cells import TABLE, in_brief, in_full
 from fedrt.experiments.kept import read_kept, write_kept
 from fedrt.experiments.paper import METHODS
+from fedrt.report.page.cells import read_cells, stock
 from fedrt.report.page.collect import collect
 from fedrt.report.page.write import write_page
 from fedrt.scenario import load_scenario, scenario_text
@@ -111,6 +112,47 @@ def test_what_is_missing_and_where_it_was_trained(made):
     assert (origin["trained"], origin["shared"], origin["device"]) == (22, 4, "an abacus")
 
 
+@pytest.mark.parametrize(
+    ("prepare", "words"),
+    [
+        (in_brief, "--quick "),
+        (lambda column: in_full(column, "bfloat16"), ""),
+        (lambda column: in_full(column, "float32"), "--dtype float32 "),
+    ],
+)
+def test_what_is_missing_is_trained_as_the_rest_was(made, prepare, words):
+    """By their scenarios: a command may have been typed otherwise, or not at all."""
+    folder, kept = made
+    found = {}
+    for name in [name for name in kept if name.startswith("cifar10-iid/")]:
+        about = kept[name].about | {"scenario": scenario_text(prepare(TABLE[0]).load())}
+        found[name] = replace(kept[name], about=about | {"command": "fedrt reproduce --quick"})
+    assert stock(folder, found)["again"] == f"fedrt reproduce all {words}--out {folder}"
+
+
+def test_a_seed_that_nobody_asked_for_makes_nothing_missing(made):
+    folder, kept = made
+    cell = kept["cifar10-iid/fedrt-0"]
+    more = kept | {"cifar10-iid/fedrt-7": replace(cell, about=cell.about | {"seed": 7})}
+    assert stock(folder, more)["missing"] == stock(folder, kept)["missing"]
+    assert stock(folder, more)["rows"][0]["seeds"][0] == [0, 1, 7]
+
+
+def test_a_column_that_cannot_be_read_is_a_line(made, monkeypatch):
+    folder, _ = made
+    closed, usual = folder / "cells" / "femnist", Path.iterdir
+
+    def iterdir(path):
+        if path == closed:
+            raise PermissionError(13, "Permission denied")
+        return usual(path)
+
+    monkeypatch.setattr(Path, "iterdir", iterdir)
+    problems: list[str] = []
+    assert "cifar10-iid/fedrt-0" in read_cells(folder, problems)
+    assert problems == [f"{closed}: cannot be read: Permission denied"]
+
+
 def test_the_projects_own_results_are_its_table():
     """The page computes from the cells what `fedrt reproduce table` has written."""
     (study,) = collect([RESULTS])["studies"]
@@ -152,7 +194,8 @@ def odd_cells(path: Path):
     yield replace(kept, about=kept.about | {"seed": "0"}), "does not say what it is"
     yield replace(kept, rounds=nan), "holds no whole training"
     yield made_up("a", 1, 1, []), "does not say|says that it is|holds no whole training"
-    yield replace(kept, about=kept.about | {"scenario": "other"}), "under other settings"
+    yield replace(kept, about=kept.about | {"scenario": "other"}), "not TOML"
+    yield replace(kept, about=kept.about | {"scenario": "other = 1"}), "under other settings"
 
 
 def test_a_damaged_or_foreign_cell_is_a_line_beside_the_rest(made, tmp_path, capsys):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,8 @@ from fedrt.cli.run import add_training, note, read_options
 from fedrt.errors import InputError
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from fedrt.experiments.cells import Cell, Column
     from fedrt.experiments.kept import Kept
 
@@ -24,8 +27,11 @@ NAMES = (
     "choices",
     "beyond",
 )
-DTYPES = ("bfloat16", "float32", "float64")
-CHECKPOINT_EVERY = 25
+WITH_POLICIES = ("table", "fig-convergence", "fig-energy", "beyond")
+"""What shows policies that --policy adds."""
+CHECKPOINT_EVERY = 5
+FEW = 12
+"""So many cells that are not there are named, more are counted."""
 
 
 def add(commands: Commands[Parser]) -> None:
@@ -67,54 +73,83 @@ def add(commands: Commands[Parser]) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Train what is missing, then write and print what was asked for."""
-    from fedrt.experiments.carry_out import Store, carry_out, look_up
-    from fedrt.experiments.cells import WHAT, cells_of, choose_columns
+    from fedrt.experiments.carry_out import Store, carry_out, look_up, take_over
 
-    seeds = read_seeds(args.seeds)
-    options = replace(read_options(args), checkpoint_every=CHECKPOINT_EVERY, device_rows=False)
-    prepare = _preparation(args)
     names = NAMES if args.what == "all" else (args.what,)
-    only = read_list(args.only, "--only") if args.only else []
-    every = {c.name: c for name in names for c in WHAT[name][0]}
-    chosen = {c.name for c in choose_columns(list(every.values()), only)}
+    if args.policies and not set(names) & set(WITH_POLICIES):
+        raise InputError(f"--policy: {args.what} shows none; {', '.join(WITH_POLICIES)} do")
+    every = 1 if args.quick else CHECKPOINT_EVERY
+    options = replace(read_options(args), checkpoint_every=every, device_rows=False)
+    shown = _chosen(names, args)
+    cells = _cells(shown)
     out = Path(args.out or ("runs/quick" if args.quick else "results"))
     store = Store(out)
-    for folder in args.merge:
-        taken = store.merge(Path(folder))
-        note(f"took {len(taken)} cells from {folder}")
-    prepared = {name: prepare(column) for name, column in every.items()}
-    wanted: dict[str, Cell] = {}
-    for name in names:
-        columns, policies = WHAT[name]
-        own = [prepared[c.name] for c in columns if c.name in chosen]
-        for cell in cells_of(own, _policies(policies, args), seeds):
-            wanted.setdefault(cell.name, cell)
-    cells = list(wanted.values())
+    if args.merge:
+        take_over([Path(folder) for folder in args.merge], cells, store, note)
     if args.no_training:
         found = look_up(cells, store, note)
         if not found:
             raise InputError(f"{out}: none of these cells is there; leave out --no-training")
-        if len(found) < len(cells):
-            note(f"{len(cells) - len(found)} of {len(cells)} cells are not there yet")
+        _tell_lacking([cell.name for cell in cells if cell.name not in found], len(cells))
     else:
         try:
             found = carry_out(cells, store, options, command=typed_command(), note=note, show=_show)
         except KeyboardInterrupt:
             note("stopped; the same command goes on from here")
             raise
-    for name in names:
-        columns = tuple(prepared[c.name] for c in WHAT[name][0] if c.name in chosen)
-        _make(name, _Shown(columns, _policies(WHAT[name][1], args), seeds, found, out))
+    left = [name for name, each in shown.items() if not _make(name, each, found, out)]
+    if len(left) == len(names):
+        raise InputError(f"{out}: has too few cells to show any of it; leave out --no-training")
+    for name in left:
+        note(f"{name}: none of the cells it shows is there; left as it was")
     print(f"saved in {out}")
 
 
-def _policies(usual: tuple[str, ...], args: argparse.Namespace) -> list[str]:
-    return list(dict.fromkeys((*usual, *args.policies)))
+@dataclass(frozen=True)
+class _Shown:
+    """What a table or figure shows."""
+
+    columns: tuple[Column, ...]
+    policies: list[str]
+    seeds: list[int]
+
+
+def _chosen(names: Sequence[str], args: argparse.Namespace) -> dict[str, _Shown]:
+    """What is to be shown by each table or figure, from the options."""
+    from fedrt.experiments.cells import WHAT, choose_columns
+
+    seeds, prepare = read_seeds(args.seeds), _preparation(args)
+    only = read_list(args.only, "--only") if args.only is not None else []
+    every = {c.name: c for name in names for c in WHAT[name][0]}
+    prepared = {c.name: prepare(c) for c in choose_columns(list(every.values()), only)}
+    shown = {}
+    for name in names:
+        columns, policies = WHAT[name]
+        more = args.policies if name in WITH_POLICIES else ()
+        own = tuple(prepared[c.name] for c in columns if c.name in prepared)
+        shown[name] = _Shown(own, list(dict.fromkeys((*policies, *more))), seeds)
+    return shown
+
+
+def _cells(shown: Mapping[str, _Shown]) -> list[Cell]:
+    """All cells that are needed, each once."""
+    from fedrt.experiments.cells import cells_of
+
+    every = [
+        c for each in shown.values() for c in cells_of(each.columns, each.policies, each.seeds)
+    ]
+    return list({cell.name: cell for cell in every}.values())
+
+
+def _tell_lacking(names: list[str], count: int) -> None:
+    if names:
+        which = f": {', '.join(names)}" if len(names) <= FEW else ""
+        note(f"{len(names)} of {count} cells are not there yet{which}")
 
 
 def _preparation(args: argparse.Namespace) -> Any:
     """What is done to a column before it is trained."""
-    from fedrt.experiments.cells import in_brief, in_full
+    from fedrt.experiments.cells import DTYPES, in_brief, in_full
 
     if args.quick:
         if args.dtype:
@@ -126,51 +161,46 @@ def _preparation(args: argparse.Namespace) -> Any:
     return lambda column: in_full(column, dtype)
 
 
-@dataclass(frozen=True)
-class _Shown:
-    """What a table or figure is made from."""
-
-    columns: tuple[Column, ...]
-    policies: list[str]
-    seeds: list[int]
-    found: dict[str, Kept]
-    out: Path
-
-
-def _make(name: str, shown: _Shown) -> None:
-    """One table or figure from the cells, in all its forms."""
+def _make(name: str, shown: _Shown, found: dict[str, Kept], out: Path) -> bool:
+    """One table or figure from the cells, in all its forms; False where it would be empty."""
     texts = {"table": _make_table, "choices": _make_choices, "beyond": _make_beyond}
     if name in texts:
-        texts[name](shown)
-        return
+        return texts[name](shown, found, out)
     from fedrt.report import reproduction_figures as draw
     from fedrt.report.figures import save_figure
 
-    policies, seeds, found = shown.policies, shown.seeds, shown.found
-    pictures = {
-        "fig-convergence": lambda: draw.convergence_figures(policies, seeds, found),
+    policies, seeds = shown.policies, shown.seeds
+    pictures: dict[str, Callable[[], dict[str, Figure | None]]] = {
+        "fig-convergence": lambda: {**draw.convergence_figures(policies, seeds, found)},
         "fig-energy": lambda: {name: draw.energy_figure(policies, seeds, found)},
         "fig-noniid": lambda: {name: draw.non_iid_figure(seeds, found)},
         "fig-basegraph": lambda: {name: draw.base_graph_figure(seeds, found)},
     }
+    made = False
     for stem, figure in pictures[name]().items():
-        save_figure(figure, shown.out, stem, ("svg", "pdf", "png"))
-        print(f"{shown.out / stem}.svg, .pdf, .png")
+        if figure is not None:
+            save_figure(figure, out, stem, ("svg", "pdf", "png"))
+            print(f"{out / stem}.svg, .pdf, .png")
+            made = True
+    return made
 
 
-def _make_table(shown: _Shown) -> None:
+def _make_table(shown: _Shown, found: dict[str, Kept], out: Path) -> bool:
     from fedrt.experiments.table import csv_rows, table_rows
     from fedrt.files import write_csv, write_text
     from fedrt.report.reproduction import latex_table, markdown_table, print_table
 
-    rows = table_rows(shown.columns, shown.policies, shown.seeds, shown.found)
-    write_text(shown.out / "table.md", markdown_table(rows))
-    write_text(shown.out / "table.tex", latex_table(rows))
-    write_csv(shown.out / "table.csv", csv_rows(rows))
+    rows = table_rows(shown.columns, shown.policies, shown.seeds, found)
+    if not rows:
+        return False
+    write_text(out / "table.md", markdown_table(rows))
+    write_text(out / "table.tex", latex_table(rows))
+    write_csv(out / "table.csv", csv_rows(rows))
     print_table(rows)
+    return True
 
 
-def _make_choices(shown: _Shown) -> None:
+def _make_choices(shown: _Shown, found: dict[str, Kept], out: Path) -> bool:
     from fedrt.experiments.cells import BY_CLASS
     from fedrt.experiments.choices import plan_choices
     from fedrt.experiments.table import table_rows
@@ -180,21 +210,28 @@ def _make_choices(shown: _Shown) -> None:
     other = {column.name for column in BY_CLASS}
     usual = [c for c in shown.columns if c.name not in other]
     by_class = [c for c in shown.columns if c.name in other]
-    planned = plan_choices(usual, shown.seeds[0], shown.found)
-    text = markdown_choices(planned, table_rows(by_class, ["fedrt"], shown.seeds, shown.found))
-    write_text(shown.out / "choices.md", text)
+    planned = plan_choices(usual, shown.seeds[0], found)
+    rows = table_rows(by_class, ["fedrt"], shown.seeds, found)
+    if not planned and not rows:
+        return False
+    text = markdown_choices(planned, rows)
+    write_text(out / "choices.md", text)
     print(text)
+    return True
 
 
-def _make_beyond(shown: _Shown) -> None:
+def _make_beyond(shown: _Shown, found: dict[str, Kept], out: Path) -> bool:
     from fedrt.experiments.beyond import pairs
     from fedrt.files import write_text
     from fedrt.report.reproduction import markdown_beyond
 
-    held = pairs(shown.columns, shown.policies, shown.seeds, shown.found)
+    held = pairs(shown.columns, shown.policies, shown.seeds, found)
+    if not held:
+        return False
     text = markdown_beyond(held)
-    write_text(shown.out / "beyond.md", text)
+    write_text(out / "beyond.md", text)
     print(text)
+    return True
 
 
 def _show(cell: Cell, rounds: int) -> Any:

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
+import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fedrt.errors import FedrtError, InputError
-from fedrt.experiments.cells import Cell
-from fedrt.experiments.kept import Kept, keep_run, read_kept, same_training, write_kept
-from fedrt.files import clear_torn
+from fedrt.errors import FedrtError, InputError, reason
+from fedrt.experiments.cells import Cell, Column
+from fedrt.experiments.kept import (
+    Kept,
+    check_links,
+    keep_run,
+    kept_files,
+    read_kept,
+    same_training,
+    write_kept,
+)
+from fedrt.files import TORN, clear_torn
 from fedrt.policies import make_policy
-from fedrt.runs.directory import environment, read_run
+from fedrt.runs.directory import RunDirectory, environment, read_run
+from fedrt.runs.loop import make_world
 from fedrt.runs.training import Progress, RunOptions, carry_on, make_run_setup, start_run
-from fedrt.scenario import read_scenario
+from fedrt.scenario import Scenario, read_scenario
 from fedrt.world.world import World
 
 Note = Callable[[str], None]
@@ -31,53 +44,159 @@ class Store:
         self.cells, self.runs = folder / "cells", folder / "runs"
 
     def path(self, cell: Cell) -> Path:
-        return self.cells / f"{cell.name}.npz"
+        return self.file(cell.name)
+
+    def file(self, name: str) -> Path:
+        """Where the cell of that name is kept."""
+        return self.cells / f"{name}.npz"
 
     def read(self, cell: Cell) -> Kept | None:
         """The kept cell; None if it is not there. One of another scenario is refused."""
         path = self.path(cell)
-        if not path.exists():
+        if not _is_there(path):
             return None
         kept = read_kept(path)
-        _check_same(cell, kept, path)
+        check_same(cell, kept, path)
         return kept
 
-    def write(self, cell: Cell, kept: Kept) -> None:
+    def write(self, kept: Kept) -> None:
         """Save a cell."""
-        path = self.path(cell)
+        path = self.file(kept.about["cell"])
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise InputError(f"{path.parent}: cannot be made: {error.strerror}") from None
+            raise InputError(f"{path.parent}: cannot be made: {reason(error)}") from None
         clear_torn(path.parent)
         write_kept(path, kept)
 
-    def merge(self, other: Path) -> list[str]:
-        """Take over the cells of another folder that are lacking here; their names."""
-        theirs = Store(other)
-        if not theirs.cells.is_dir():
-            raise InputError(f"--merge {other}: has no folder cells/")
-        taken = []
-        for path in sorted(theirs.cells.rglob("*.npz")):
-            name = path.relative_to(theirs.cells)
-            kept, mine = read_kept(path), self.cells / name
-            if kept.about["cell"] != str(name.with_suffix("")):
-                raise InputError(f"{path}: says that it is {kept.about['cell']}")
-            if not mine.exists():
-                mine.parent.mkdir(parents=True, exist_ok=True)
-                write_kept(mine, kept)
-                taken.append(kept.about["cell"])
-        return taken
+    def check_writable(self, names: Iterable[str]) -> None:
+        """Complain if these cells cannot be saved; nothing is made."""
+        problems: dict[str, None] = {}
+        for name in names:
+            path = self.file(name)
+            folder = next(each for each in path.parents if _is_there(each))
+            try:
+                handle, probe = tempfile.mkstemp(TORN, f".{path.name}-", folder)
+                os.close(handle)
+                os.unlink(probe)
+            except OSError as error:
+                problems[f"{folder}: cannot be written: {reason(error)}"] = None
+        if problems:
+            raise InputError(problems)
+
+    def run(self, cell: Cell) -> Path:
+        """Where the cell is trained."""
+        return self.runs / cell.name
+
+    def clear_run(self, cell: Cell, note: Note) -> None:
+        """Remove what is left of a cell's training, unless another process is at it."""
+        run = self.run(cell)
+        if not _is_there(run):
+            return
+        try:
+            with RunDirectory(run).locked():
+                # The description goes first: what is left of a removal that was cut is no run.
+                (run / "run.json").unlink(missing_ok=True)
+                shutil.rmtree(run)
+        except FileNotFoundError:
+            pass  # another process removes it too
+        except OSError as error:
+            note(f"{run}: cannot be removed: {reason(error)}")
+        except FedrtError as error:
+            note(error.report())
 
 
-def _check_same(cell: Cell, kept: Kept, path: Path) -> None:
-    if (kept.about["policy"], kept.about["seed"]) != (cell.policy, cell.seed):
-        raise InputError(f"{path}: is of {kept.about['policy']}, seed {kept.about['seed']}")
-    if read_scenario(kept.about["scenario"]) != cell.column.load():
+def _is_there(path: Path) -> bool:
+    """Whether there is such a file or folder; a name too long for one is not there."""
+    try:
+        return path.exists()
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            return False
+        raise InputError(f"{path}: cannot be read: {reason(error)}") from None
+
+
+@cache
+def _scenario(column: Column) -> Scenario:
+    return column.load()
+
+
+@cache
+def _links(column: Column, seed: int) -> int:
+    """Of the base graph."""
+    return int(make_world(_scenario(column), seed).base_graph.sum()) // 2
+
+
+def check_same(cell: Cell, kept: Kept, path: Path) -> None:
+    """Complain about a kept cell that is not the one that would be trained now."""
+    about, scenario = kept.about, _scenario(cell.column)
+    if (about["cell"], about["policy"], about["seed"]) != (cell.name, cell.policy, cell.seed):
+        said = f"{about['cell']}, {about['policy']}, seed {about['seed']}"
+        raise InputError(f"{path}: says that it is {said}")
+    try:
+        theirs = read_scenario(about["scenario"])
+    except InputError as error:
+        raise InputError(f"{path}: its scenario cannot be read: {error.lines[0]}") from None
+    if theirs != scenario:
         raise InputError(
             f"{path}: was trained under other settings than {cell.column.name} has now; remove it"
             " or give another --out"
         )
+    rounds = scenario.rounds.global_rounds
+    if len(kept.distance) != rounds:
+        raise InputError(f"{path}: holds {len(kept.distance)} rounds, not {rounds}")
+    check_links(kept, _links(cell.column, cell.seed), str(path))
+
+
+def take_over(
+    folders: Sequence[Path], cells: Sequence[Cell], store: Store, note: Note = print
+) -> None:
+    """Save the cells of other folders that are lacking here.
+
+    All is read and checked before any of it is written: also that the asked-for columns were
+    trained as they would be now, and that policies still without a cell are there.
+    """
+    problems: list[str] = []
+    taken: dict[str, Kept] = {}
+    counts = []
+    for folder in folders:
+        own = _lacking(folder, cells, store, problems)
+        new = {name: kept for name, kept in own.items() if name not in taken}
+        taken |= new
+        counts.append(f"took {len(new)} cells from {folder}")
+    if problems:
+        raise InputError(problems)
+    found = _read_all(cells, store)
+    _check_policies(cells, {*found, *taken})
+    store.check_writable(taken)
+    for kept in taken.values():
+        store.write(kept)
+    for line in counts:
+        note(line)
+
+
+def _lacking(
+    folder: Path, cells: Sequence[Cell], store: Store, problems: list[str]
+) -> dict[str, Kept]:
+    """The cells of another folder that are not in the store, by their names."""
+    columns = {cell.column.name: cell.column for cell in cells}
+    theirs, found = Store(folder), {}
+    try:
+        if not theirs.cells.is_dir():
+            raise InputError(f"--merge {folder}: has no folder cells/")
+    except OSError as error:
+        raise InputError(f"--merge {folder}: cannot be read: {reason(error)}") from None
+    for path in kept_files(theirs.cells, problems):
+        try:
+            kept = read_kept(path)
+            about, column = kept.about, columns.get(path.parent.name)
+            if not _is_there(store.file(about["cell"])):
+                if column is not None:
+                    check_same(Cell(column, about["policy"], about["seed"]), kept, path)
+                found[about["cell"]] = kept
+        except InputError as error:
+            problems += error.lines
+    return found
 
 
 class Workshop:
@@ -115,15 +234,19 @@ def carry_out(
 ) -> dict[str, Kept]:
     """Every cell by its name; those that are not kept yet are trained, one after the other."""
     found = look_up(cells, store, note)
+    store.check_writable(cell.name for cell in cells if cell.name not in found)
     shop = Workshop()
     try:
         for number, cell in enumerate(cells, start=1):
-            if cell.name not in found:
+            # Another process may have kept it since.
+            kept = found.get(cell.name) or store.read(cell)
+            if kept is None:
                 twin = same_training(cell, found.values())
                 kept = twin or _train(cell, store, options, shop, command, note, show)
-                store.write(cell, kept)
+                store.write(kept)
                 note(f"{number} of {len(cells)}: {_said(cell, kept)}")
-                found[cell.name] = kept
+            found[cell.name] = kept
+            store.clear_run(cell, note)
     finally:
         shop.close()
     return found
@@ -134,18 +257,36 @@ def look_up(cells: Sequence[Cell], store: Store, note: Note = print) -> dict[str
 
     A policy of which a cell is lacking has to be there.
     """
-    read = {cell.name: store.read(cell) for cell in cells}
-    found = {name: kept for name, kept in read.items() if kept is not None}
-    lacking = [cell for cell in cells if cell.name not in found]
-    for policy in dict.fromkeys(cell.policy for cell in lacking):
-        make_policy(policy)
-    for cell in lacking:
-        kept = same_training(cell, found.values())
+    found = _read_all(cells, store)
+    _check_policies(cells, found)
+    for cell in cells:
+        kept = None if cell.name in found else same_training(cell, found.values())
         if kept is not None:
-            store.write(cell, kept)
+            store.write(kept)
             note(_said(cell, kept))
             found[cell.name] = kept
     return found
+
+
+def _read_all(cells: Sequence[Cell], store: Store) -> dict[str, Kept]:
+    """The kept ones of the cells; one complaint about all that are damaged or foreign."""
+    found, problems = {}, []
+    for cell in cells:
+        try:
+            kept = store.read(cell)
+        except InputError as error:
+            problems += error.lines
+        else:
+            if kept is not None:
+                found[cell.name] = kept
+    if problems:
+        raise InputError(problems)
+    return found
+
+
+def _check_policies(cells: Sequence[Cell], found: Collection[str]) -> None:
+    for policy in dict.fromkeys(cell.policy for cell in cells if cell.name not in found):
+        make_policy(policy)
 
 
 def _said(cell: Cell, kept: Kept) -> str:
@@ -166,8 +307,10 @@ def _train(
     show: ShowCell | None,
 ) -> Kept:
     """Train one cell from the start or from where it was stopped."""
-    scenario, run = cell.column.load(), store.runs / cell.name
-    fresh = not run.exists()
+    scenario, run = cell.column.load(), store.run(cell)
+    if _is_there(run) and not all((run / name).is_file() for name in ("run.json", "config.toml")):
+        store.clear_run(cell, note)
+    fresh = not _is_there(run)
     if not fresh:
         held = read_run(run)
         if held.scenario != scenario:
@@ -177,7 +320,7 @@ def _train(
     began = time.monotonic()
     rounds = scenario.rounds.global_rounds
     with show(cell, rounds) if show is not None else nullcontext() as progress:
-        carry_on(
+        summary = carry_on(
             run,
             progress,
             lambda line: note(f"{cell.name}: {line}") if line.startswith("going on") else None,
@@ -188,11 +331,7 @@ def _train(
         "command": command,
         "environment": environment(),
         "device": shop.held[1].device_name if shop.held is not None else "unknown",
-        "train_wall_s": time.monotonic() - began,
+        # Of a run that was stopped, the rounds before the stop count too.
+        "train_wall_s": time.monotonic() - began if fresh else summary["wall_s"],
     }
-    kept = keep_run(cell, run, about)
-    try:
-        shutil.rmtree(run)
-    except OSError as error:
-        raise FedrtError(f"{run}: cannot be removed: {error.strerror}") from None
-    return kept
+    return keep_run(cell, run, about)

@@ -41,7 +41,12 @@ class Cell:
 
     @property
     def name(self) -> str:
-        return f"{self.column.name}/{self.policy.replace(':', '.')}-{self.seed}"
+        return f"{self.column.name}/{cell_stem(self.policy, self.seed)}"
+
+
+def cell_stem(policy: str, seed: int) -> str:
+    """What a cell is called in its column."""
+    return f"{policy.replace(':', '.')}-{seed}"
 
 
 TABLE = tuple(
@@ -120,6 +125,8 @@ WHAT: dict[str, tuple[tuple[Column, ...], tuple[str, ...]]] = {
 }
 """What can be made again: the columns and the policies it needs."""
 
+DTYPES = ("bfloat16", "float32", "float64")
+"""What a column may be trained in; the first unless another is asked for."""
 QUICK_ROUNDS = 10
 QUICK_BATCH = 4
 """A quick run draws an eighth of the samples and counts each eight times."""

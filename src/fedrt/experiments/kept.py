@@ -8,6 +8,7 @@ follow from them; the file holds times and energies too, so that pictures need n
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.errors import FedrtError, InputError, reason
-from fedrt.experiments.cells import Cell
+from fedrt.experiments.cells import Cell, cell_stem
 from fedrt.files import write_whole
 from fedrt.graph import links_of
 from fedrt.policies import make_policy
@@ -121,6 +122,7 @@ def replay(world: World, policy: str, kept: Kept) -> Iterator[tuple[GlobalRound,
     training is this policy's training too.
     """
     rows, cols = links_of(world.base_graph)
+    check_links(kept, len(rows), f"cells/{kept.about['cell']}.npz")
     records = []
     for t, values in enumerate(kept.distance):
         distance = np.zeros(world.base_graph.shape)
@@ -133,6 +135,13 @@ def replay(world: World, policy: str, kept: Kept) -> Iterator[tuple[GlobalRound,
             key = key_after_training(key, turn)
         key = key_after_mixing(key, done.last)
         yield done, int.from_bytes(key[:8], "little")
+
+
+def check_links(kept: Kept, links: int, where: str) -> None:
+    """Complain about a cell with distances of more or fewer links than the base graph has."""
+    if kept.distance.shape[1] != links:
+        found = kept.distance.shape[1]
+        raise InputError(f"{where}: holds distances of {found} links; the base graph has {links}")
 
 
 def same_training(cell: Cell, others: Iterable[Kept]) -> Kept | None:
@@ -194,17 +203,79 @@ def write_kept(path: Path, kept: Kept) -> None:
 
 
 def read_kept(path: Path) -> Kept:
-    """A kept cell; a clear complaint if the file is none."""
+    """A kept cell; a clear complaint if the file is none, or not the one its name says."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         about = json.loads(str(arrays["about"]))
-        rounds = {name: arrays[name].astype(np.float64) for name in (*PLANNED, *LEARNED)}
-        lengths = {len(values) for values in rounds.values()}
-        lengths |= {len(arrays["distance"]), len(arrays["keys"])}
-        named = {"cell", "policy", "seed", "scenario"} <= about.keys()
-        if about["format_version"] != FORMAT_VERSION or len(lengths) != 1 or not named:
+        values = {name: arrays[name] for name in (*PLANNED, *LEARNED, "distance", "keys")}
+        if not isinstance(about, dict) or about.get("format_version") != FORMAT_VERSION:
             raise ValueError("it is not of this format")
     except Exception as error:  # a damaged archive may fail in any part of its reader
         raise InputError(f"{path}: cannot be read: {reason(error)}") from None
-    return Kept(about, rounds, arrays["distance"].astype(np.float64), arrays["keys"])
+    _check_about(path, about)
+    _check_values(path, values)
+    rounds = {name: values[name].astype(np.float64) for name in (*PLANNED, *LEARNED)}
+    return Kept(about, rounds, values["distance"].astype(np.float64), values["keys"])
+
+
+def _check_about(path: Path, about: dict[str, Any]) -> None:
+    """Complain about a file that does not say, or says wrongly, what it is."""
+    cell, policy, seed = (about.get(name) for name in ("cell", "policy", "seed"))
+    text, wall_s = about.get("scenario"), about.get("train_wall_s")
+    texts = (cell, policy, text, about.get("trained_as", ""))
+    if not all(isinstance(each, str) for each in texts) or type(seed) is not int:
+        raise InputError(f"{path}: does not say what it is")
+    if cell != f"{path.parent.name}/{path.stem}" or path.stem != cell_stem(str(policy), seed):
+        raise InputError(f"{path}: says that it is {cell}, {policy}, seed {seed}")
+    if not isinstance(wall_s, (int, float)) or not 0 <= wall_s < np.inf:
+        raise InputError(f"{path}: train_wall_s = {wall_s!r}: must be a number >= 0")
+    try:
+        tomllib.loads(str(text))
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InputError(f"{path}: its scenario is not TOML: {reason(error)}") from None
+
+
+def _check_values(path: Path, values: dict[str, NDArray[Any]]) -> None:
+    """Complain about numbers that no whole training gives."""
+    distance, keys = values["distance"], values["keys"]
+    by_round = [values[name] for name in (*PLANNED, *LEARNED)]
+    whole = (
+        all(each.dtype.kind in "fiu" and each.ndim == 1 for each in by_round)
+        and distance.dtype.kind in "fiu"
+        and distance.ndim == 2
+        and keys.dtype == np.uint64
+        and keys.ndim == 1
+        and {len(each) for each in (*by_round, keys)} == {len(distance)}
+        and len(distance) > 0
+        and all(_grows(values[name]) for name in PLANNED)
+    )
+    if not whole:
+        raise InputError(f"{path}: holds no whole training")
+    accuracy = values["accuracy"][~np.isnan(values["accuracy"])]
+    if not len(accuracy) or not ((accuracy >= 0) & (accuracy <= 1)).all():
+        raise InputError(f"{path}: holds no whole training: its accuracies are not 0 to 1")
+    if not np.isfinite(distance).all() or (distance < 0).any():
+        raise InputError(f"{path}: holds no whole training: its distances are not numbers >= 0")
+
+
+def _grows(values: NDArray[Any]) -> bool:
+    """Whether sums over rounds can be these: finite, never falling, above 0 at the end."""
+    if not np.isfinite(values).all():
+        return False
+    return bool((np.diff(values, prepend=0.0) >= 0).all() and values[-1] > 0)
+
+
+def kept_files(cells: Path, problems: list[str]) -> list[Path]:
+    """The files of the cells in all columns; folders that cannot be read add to the problems."""
+    columns = [entry for entry in _entries(cells, problems) if entry.is_dir()]
+    files = [entry for column in columns for entry in _entries(column, problems)]
+    return [path for path in files if path.suffix == ".npz"]
+
+
+def _entries(folder: Path, problems: list[str]) -> list[Path]:
+    try:
+        return sorted(entry for entry in folder.iterdir() if entry.name[:1] != ".")
+    except OSError as error:
+        problems.append(f"{folder}: cannot be read: {reason(error)}")
+        return []

@@ -9,11 +9,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from fedrt.errors import InputError
-from fedrt.experiments.cells import SEEDS, WHAT, Column, cells_of
-from fedrt.experiments.kept import Kept, read_kept
+from fedrt.experiments.cells import (
+    DTYPES,
+    SEEDS,
+    WHAT,
+    Column,
+    cells_of,
+    in_brief,
+    in_full,
+)
+from fedrt.experiments.kept import Kept, kept_files, read_kept
 from fedrt.report.page.encode import number, plain_data
 from fedrt.scenario import read_scenario, scenario_text
 
@@ -23,33 +29,14 @@ Found = dict[str, Kept]
 def read_cells(folder: Path, problems: list[str]) -> Found:
     """The cells that read and fit together, by their names; the others add to the problems."""
     found: Found = {}
-    for path in sorted((folder / "cells").glob("*/*.npz")):
-        if path.name.startswith("."):
-            continue
+    for path in kept_files(folder / "cells", problems):
         try:
             kept = read_kept(path)
-            _check(path, kept)
         except InputError as error:
             problems += error.lines
         else:
             found[kept.about["cell"]] = kept
     return _alike(folder, found, problems)
-
-
-def _check(path: Path, kept: Kept) -> None:
-    """Complain about a cell that is not the one its name says, or is no whole training."""
-    about, rounds = kept.about, kept.rounds
-    policy, seed = about["policy"], about["seed"]
-    texts = (about["cell"], policy, about["scenario"])
-    if not all(isinstance(text, str) for text in texts) or type(seed) is not int:
-        raise InputError(f"{path}: does not say what it is")
-    name = f"{path.parent.name}/{path.stem}"
-    if about["cell"] != name or path.stem != f"{policy.replace(':', '.')}-{seed}":
-        raise InputError(f"{path}: says that it is {about['cell']}, {policy}, seed {seed}")
-    there = all(values.ndim == 1 and len(values) for values in rounds.values())
-    planned = there and np.isfinite([rounds["ends_at_s"], rounds["energy_j_mean"]]).all()
-    if not planned or rounds["ends_at_s"][-1] <= 0 or np.isnan(rounds["accuracy"]).all():
-        raise InputError(f"{path}: holds no whole training")
 
 
 def _alike(folder: Path, found: Found, problems: list[str]) -> Found:
@@ -88,13 +75,15 @@ def known_columns() -> dict[str, tuple[Column, tuple[str, ...]]]:
 
 
 def stock(folder: Path, found: Found) -> dict[str, Any]:
-    """For every column and policy the seeds that are there, and the cells that are missing."""
+    """For every column and policy the seeds that are there, and the cells that are missing.
+
+    Missing are those of the usual seeds, which the command trains without being told them.
+    """
     known = known_columns()
-    seeds = sorted({*SEEDS, *(kept.about["seed"] for kept in found.values())})
     missing = [
         cell.name
         for column, policies in known.values()
-        for cell in cells_of([column], policies, seeds)
+        for cell in cells_of([column], policies, SEEDS)
         if cell.name not in found
     ]
     here = dict.fromkeys([*known, *sorted({name.partition("/")[0] for name in found})])
@@ -112,7 +101,7 @@ def stock(folder: Path, found: Found) -> dict[str, Any]:
         )
     return {
         "policies": policies,
-        "seeds": seeds,
+        "seeds": list(SEEDS),
         "rows": rows,
         "missing": missing,
         "of": len(missing) + len(found),
@@ -129,10 +118,27 @@ def _seeds(found: Found, column: str, policy: str) -> list[int]:
 
 
 def _again(folder: Path, found: Found) -> str:
-    """The command that trains what is missing."""
-    quick = any("--quick" in str(kept.about.get("command", "")).split() for kept in found.values())
-    words = ["fedrt", "reproduce", "all", *(["--quick"] if quick else []), "--out", str(folder)]
-    return shlex.join(words)
+    """The command that trains what is missing in the way that most of the cells were."""
+    known = known_columns()
+    ways: Counter[tuple[str, ...]] = Counter()
+    for name, kept in found.items():
+        column = name.partition("/")[0]
+        if column in known:
+            ways[_way(known[column][0], kept.about["scenario"])] += 1
+    words = ways.most_common(1)[0][0] if ways else ()
+    return shlex.join(["fedrt", "reproduce", "all", *words, "--out", str(folder)])
+
+
+@cache
+def _way(column: Column, text: str) -> tuple[str, ...]:
+    """The options under which a column is trained as a kept scenario says."""
+    meaning = _meaning(text)
+    if meaning == scenario_text(in_brief(column).load()):
+        return ("--quick",)
+    for dtype in DTYPES[1:]:
+        if meaning == scenario_text(in_full(column, dtype).load()):
+            return ("--dtype", dtype)
+    return ()
 
 
 def origins(found: Found) -> list[dict[str, Any]]:

@@ -10,6 +10,9 @@ from fedrt.files import write_json
 from fedrt.runs.directory import environment
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2 or not Path(sys.argv[1]).is_dir():
+        print("usage: python tools/first_rounds.py DATA_DIR (a folder)", file=sys.stderr)
+        sys.exit(2)
     data_dir = Path(sys.argv[1])
     rounds = {case: first_rounds(case, data_dir) for case in CASES}
     target = Path(__file__).parents[1] / "results" / "first_rounds.json"

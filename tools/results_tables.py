@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import csv
 import re
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from fedrt.errors import FedrtError, InputError, reason
 from fedrt.experiments.cells import ROWS, SEEDS
 from fedrt.files import write_text
 
 ROOT = Path(__file__).parents[1]
+TABLE = ROOT / "results" / "table.csv"
 COLUMNS = {
     "cifar10-iid": "CIFAR-10 IID",
     "cifar10-dirichlet": "CIFAR-10 Dirichlet",
@@ -73,15 +76,41 @@ PAGES: dict[str, Callable[[Rows], str]] = {
 
 def page(name: str) -> str:
     """The page's text with the table as the results have it."""
-    with (ROOT / "results" / "table.csv").open() as file:
-        rows = {(row["column"], row["policy"]): row for row in csv.DictReader(file)}
-    table = PAGES[name](rows)
+    table = PAGES[name](read_rows(TABLE))
     text, found = BLOCK.subn(lambda m: m[1] + table + m[2], (ROOT / name).read_text())
-    assert found == 1, f"{name} has {found} places for the table"
+    if found != 1:
+        raise InputError(f"{name}: has {found} places for the table, not one")
     return text
 
 
+def read_rows(path: Path) -> Rows:
+    """The rows by column and policy; a complaint where one that the tables show is lacking."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = {(row.get("column"), row.get("policy")): row for row in csv.DictReader(file)}
+    except (OSError, ValueError, csv.Error) as error:
+        raise InputError(f"{path}: cannot be read: {reason(error)}") from None
+    lacking = [f"{c} {policy}" for c in COLUMNS for policy in ROWS if (c, policy) not in rows]
+    if lacking:
+        raise InputError(f"{path}: lacks {', '.join(lacking)}; fedrt reproduce table makes it")
+    fields = ("seeds", *QUANTITIES, *(f"{name}_paper" for name in QUANTITIES))
+    if any(row.get(name) is None for row in rows.values() for name in fields):
+        raise InputError(f"{path}: lacks some of {', '.join(fields)}")
+    return {(str(column), str(policy)): row for (column, policy), row in rows.items()}
+
+
+def main() -> int:
+    """Write all pages, or none; the exit code."""
+    try:
+        pages = {name: page(name) for name in PAGES}
+        for name, text in pages.items():
+            write_text(ROOT / name, text)
+            print(f"{name} written")
+    except FedrtError as error:
+        print(error.report(), file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
 if __name__ == "__main__":
-    for name in PAGES:
-        write_text(ROOT / name, page(name))
-        print(f"{name} written")
+    sys.exit(main())

@@ -12,13 +12,14 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 
 import numpy as np
 
-from fedrt.errors import FedrtError
-from fedrt.experiments.carry_out import Store, carry_out
-from fedrt.experiments.cells import WHAT, Cell, Column, in_full
+from fedrt.errors import FedrtError, InputError
+from fedrt.experiments.carry_out import Store, carry_out, check_same
+from fedrt.experiments.cells import DTYPES, WHAT, Cell, Column, in_full
 from fedrt.experiments.kept import Kept, plan_again, read_kept
 from fedrt.runs.training import RunOptions
 
@@ -28,34 +29,47 @@ MOST_SHARE = 0.02
 
 
 def find_cell(name: str) -> tuple[Cell, Kept]:
-    """The kept cell of that name, and how it is trained."""
-    kept = read_kept(RESULTS / "cells" / f"{name}.npz")
+    """The kept cell of that name, and how it is trained: under the settings it was kept with."""
     columns: dict[str, Column] = {c.name: c for part, _ in WHAT.values() for c in part}
-    known = columns[name.partition("/")[0]]
-    for dtype in ("bfloat16", "float32", "float64"):
-        column = in_full(known, dtype)
-        if f'dtype = "{dtype}"' in kept.about["scenario"]:
-            return Cell(column, kept.about["policy"], kept.about["seed"]), kept
-    raise SystemExit(f"{name}: no dtype in its scenario")
+    column, _, stem = name.partition("/")
+    if column not in columns or not stem or "/" in stem:
+        raise InputError(f"{name}: must be COLUMN/POLICY-SEED, COLUMN one of {', '.join(columns)}")
+    path = RESULTS / "cells" / column / f"{stem}.npz"
+    kept = read_kept(path)
+    learning = tomllib.loads(kept.about["scenario"]).get("learning")
+    dtype = learning.get("dtype") if isinstance(learning, dict) else None
+    if dtype not in DTYPES:
+        raise InputError(f"{path}: does not say in which dtype it was trained")
+    cell = Cell(in_full(columns[column], dtype), kept.about["policy"], kept.about["seed"])
+    check_same(cell, kept, path)
+    return cell, kept
 
 
 def main() -> int:
     """Train one cell again; the exit code."""
+    try:
+        return verify()
+    except FedrtError as error:
+        print(error.report(), file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+
+
+def verify() -> int:
+    """Train the cell that was named and hold it against the kept one; 0 if they agree, else 1."""
     parser = argparse.ArgumentParser(description="train a kept cell again and compare")
     parser.add_argument("name", help="a cell, as cifar10-iid/fedrt-0")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--data-dir")
     args = parser.parse_args()
-    try:
-        cell, kept = find_cell(args.name)
-        again = plan_again(cell, cell.column.load(), kept) is not None
-        print(f"planned again from its distances: {'agrees' if again else 'DIFFERS'}")
-        options = RunOptions(device=args.device, data_dir=args.data_dir, device_rows=False)
-        with tempfile.TemporaryDirectory() as folder:
-            trained = carry_out([cell], Store(Path(folder)), options)[cell.name]
-    except FedrtError as error:
-        print(error.report(), file=sys.stderr)
-        return error.exit_code
+    cell, kept = find_cell(args.name)
+    again = plan_again(cell, cell.column.load(), kept) is not None
+    print(f"planned again from its distances: {'agrees' if again else 'DIFFERS'}")
+    options = RunOptions(device=args.device, data_dir=args.data_dir, device_rows=False)
+    with tempfile.TemporaryDirectory() as folder:
+        trained = carry_out([cell], Store(Path(folder)), options)[cell.name]
     points = 100 * (trained.best_accuracy - kept.best_accuracy)
     time, energy = trained.time_s / kept.time_s - 1, trained.energy_j / kept.energy_j - 1
     first = np.abs(trained.rounds["loss"][:3] / kept.rounds["loss"][:3] - 1).max()

@@ -56,7 +56,7 @@ class Store:
         if not _is_there(path):
             return None
         kept = read_kept(path)
-        check_same(cell, kept, path)
+        check_same(cell, kept, path, "; remove it or give another --out")
         return kept
 
     def write(self, kept: Kept) -> None:
@@ -127,7 +127,7 @@ def _links(column: Column, seed: int) -> int:
     return int(make_world(_scenario(column), seed).base_graph.sum()) // 2
 
 
-def check_same(cell: Cell, kept: Kept, path: Path) -> None:
+def check_same(cell: Cell, kept: Kept, path: Path, advice: str = "") -> None:
     """Complain about a kept cell that is not the one that would be trained now."""
     about, scenario = kept.about, _scenario(cell.column)
     if (about["cell"], about["policy"], about["seed"]) != (cell.name, cell.policy, cell.seed):
@@ -139,8 +139,7 @@ def check_same(cell: Cell, kept: Kept, path: Path) -> None:
         raise InputError(f"{path}: its scenario cannot be read: {error.lines[0]}") from None
     if theirs != scenario:
         raise InputError(
-            f"{path}: was trained under other settings than {cell.column.name} has now; remove it"
-            " or give another --out"
+            f"{path}: was trained under other settings than {cell.column.name} has now{advice}"
         )
     rounds = scenario.rounds.global_rounds
     if len(kept.distance) != rounds:

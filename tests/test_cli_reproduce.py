@@ -11,7 +11,7 @@ from trained import ROOT
 
 from fedrt import cli
 from fedrt.cli import main, reproduce
-from fedrt.experiments import cells
+from fedrt.experiments import carry_out, cells
 from fedrt.experiments.paper import METHODS
 
 SMALL = ["--seeds", "0", "--engine", "sequential", "--dtype", "float32"]
@@ -86,6 +86,29 @@ def test_more_policies_are_trained_only_where_they_are_shown():
     shown = reproduce._chosen(reproduce.NAMES, args)
     with_it = [name for name, each in shown.items() if "my:Own" in each.policies]
     assert with_it == ["table", "fig-convergence", "fig-energy", "beyond"]
+
+
+def test_choices_of_by_class_columns_alone_have_no_empty_tables(tmp_path):
+    cell = "fmnist-dirichlet-by-class/fedrt-0.npz"
+    target = tmp_path / "cells" / cell
+    target.parent.mkdir(parents=True)
+    target.write_bytes((ROOT / "results" / "cells" / cell).read_bytes())
+    words = ["--no-training", "--only", target.parent.name, "--out", str(tmp_path)]
+    assert main(["reproduce", "choices", *words]) == 0
+    text = (tmp_path / "choices.md").read_text()
+    assert text.startswith("Accuracy of FedRT under the other Dirichlet form")
+    assert "|" not in text
+
+
+@pytest.mark.parametrize(("words", "every"), [(["--quick"], 1), ([], 5)])
+def test_a_stop_costs_few_rounds(words, every, tmp_path, monkeypatch, capsys):
+    def stopped(cells, store, options, **rest):
+        assert options.checkpoint_every == every
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(carry_out, "carry_out", stopped)
+    assert main(["reproduce", "table", *words, "--out", str(tmp_path)]) == 130
+    assert capsys.readouterr().err.startswith("stopped; the same command goes on from here\n")
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def test_choices_of_by_class_columns_alone_have_no_empty_tables(tmp_path):
     assert "|" not in text
 
 
-@pytest.mark.parametrize(("words", "every"), [(["--quick"], 1), ([], 5)])
+@pytest.mark.parametrize(("words", "every"), [(["--quick"], 1), ([], 10)])
 def test_a_stop_costs_few_rounds(words, every, tmp_path, monkeypatch, capsys):
     def stopped(cells, store, options, **rest):
         assert options.checkpoint_every == every

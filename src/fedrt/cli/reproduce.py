@@ -29,7 +29,7 @@ NAMES = (
 )
 WITH_POLICIES = ("table", "fig-convergence", "fig-energy", "beyond")
 """What shows policies that --policy adds."""
-CHECKPOINT_EVERY = 5
+CHECKPOINT_EVERY = 10
 FEW = 12
 """So many cells that are not there are named, more are counted."""
 

@@ -154,6 +154,76 @@ def test_strict_passes_a_plan_that_keeps_every_limit():
     assert plan_round(EXAMPLE, "fedrt", strict=True) == plan_round(EXAMPLE, "fedrt")
 
 
+class Changed:
+    """FedRT's plan, changed."""
+
+    name, energy_horizon = "mine", "paper"
+
+    def __init__(self, change):
+        self.change = change
+
+    def plan(self, seen, books):
+        return self.change(make_policy("fedrt").plan(seen, books), seen)
+
+
+def raising(plan, seen):
+    raise KeyError("oops")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda plan, seen: None, "returned null: must be a fedrt.plan.Plan"),
+        (lambda plan, seen: replace(plan, cpu_hz=seen.cpu_max_hz * 2), "cpu_hz: must lie from"),
+        (lambda plan, seen: replace(plan, gossip_steps=10**400), "from 1 to 1000000"),
+        (
+            lambda plan, seen: replace(plan, bandwidth_hz=plan.bandwidth_hz * 1e-320),
+            "bandwidth_hz: must be finite and > 0",
+        ),
+        (lambda plan, seen: seen.cycles.fill(1), "read-only"),
+        (raising, "KeyError: 'oops' (test_decision.py, line "),
+    ],
+)
+def test_a_plan_that_cannot_be_carried_out_is_one_line(change, words):
+    with pytest.raises(InputError) as caught:
+        plan_round(EXAMPLE, Changed(change))
+    (line,) = caught.value.lines
+    assert line.startswith("policy mine: ")
+    assert words in line
+
+
+def test_numbers_of_numpy_become_plain_ones():
+    change = Changed(
+        lambda plan, seen: replace(
+            plan, gossip_steps=np.int64(3), cpu_hz=seen.cpu_max_hz.astype(np.float32)
+        )
+    )
+    assert json.loads(json.dumps(plan_round(EXAMPLE, change)))["gossip_steps"] == 3
+
+
+def test_strict_looks_at_the_plan_and_not_at_its_status():
+    calm = changed(consensus_limit=10)
+    for edge in calm["edges"]:
+        for device in edge["devices"]:
+            device["energy_allowance_j"] = 1000
+    sayer = Changed(lambda plan, seen: replace(plan, status="best-effort"))
+    with pytest.raises(InfeasibleError, match="policy mine calls its plan best-effort"):
+        plan_round(calm, sayer, strict=True)
+    spender = Changed(lambda plan, seen: replace(plan, cpu_hz=seen.cpu_max_hz, status="optimal"))
+    assert plan_round(calm, spender, strict=True)["status"] == "optimal"
+    with pytest.raises(InfeasibleError, match=r"energy_allowance_j = .*: policy mine spends"):
+        plan_round(EXAMPLE, spender, strict=True)
+    strict = copy.deepcopy(calm)
+    strict["consensus_limit"] = 0
+    line = Changed(
+        lambda plan, seen: replace(
+            plan, topology=np.eye(4, k=1, dtype=bool) | np.eye(4, k=-1, dtype=bool)
+        )
+    )
+    with pytest.raises(InfeasibleError, match=r"consensus_limit = 0: policy mine leaves"):
+        plan_round(strict, line, strict=True)
+
+
 NAN, INF = math.nan, math.inf
 BAD_STATES = [
     ([], "state = []: must be a table of named fields"),

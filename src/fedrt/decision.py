@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from fedrt import quantities as q
 from fedrt.checks import Listed, Maybe, Real, Rule, keys_of, problem
+from fedrt.control.consensus import meets_limit, unlinked_distance
 from fedrt.control.limits import broken_limits
 from fedrt.cost.round import RoundCost, global_round_time_s, price
 from fedrt.errors import InfeasibleError, InputError, reason
@@ -23,6 +24,7 @@ from fedrt.graph import is_connected, links_of
 from fedrt.ledger import GivenAllowance, overspend_j
 from fedrt.plan import Plan
 from fedrt.policies import Policy, make_policy
+from fedrt.policies.base import ask
 from fedrt.units import linear_from_db
 from fedrt.world.observation import Backhaul, Observation
 
@@ -217,19 +219,52 @@ def plan_round(
     chosen = make_policy(policy) if isinstance(policy, str) else policy
     if chosen.name == "mll-sgd" and not state.local_steps_given:
         raise InputError("state.local_steps: missing; the policy mll-sgd needs it")
-    plan = chosen.plan(state.seen, state.books)
-    if strict and plan.status == "best-effort":
-        raise InfeasibleError(
-            broken_limits(
-                state.seen,
-                state.books.allowance,
-                plan,
-                lambda c, i: f"state.edges[{c}].devices[{i}].energy_allowance_j",
-                "state.consensus_limit",
-                "state.contraction_limit",
+    plan = ask(chosen, state.seen, state.books)
+    cost = price(plan, state.seen)
+    if strict:
+        _refuse_broken(state, chosen, plan, cost)
+    return _answer(state, chosen, plan, cost)
+
+
+def _refuse_broken(state: RoundState, policy: Policy, plan: Plan, cost: RoundCost) -> None:
+    """Complain where the plan breaks a limit, whatever its policy calls it."""
+    own = _own_breaches(state, policy, plan, cost)
+    if plan.status != "best-effort" and not own:
+        return
+    lines = broken_limits(
+        state.seen,
+        state.books.allowance,
+        plan,
+        _allowance_name,
+        "state.consensus_limit",
+        "state.contraction_limit",
+    )
+    raise InfeasibleError(lines or own or f"policy {policy.name} calls its plan best-effort")
+
+
+def _own_breaches(state: RoundState, policy: Policy, plan: Plan, cost: RoundCost) -> list[str]:
+    """A line for every limit that the plan breaks, though another plan might keep it."""
+    seen, allowance_j = state.seen, state.books.allowance
+    lines = []
+    for n in np.flatnonzero(overspend_j(cost.energy_j, allowance_j)).tolist():
+        c = int(seen.edge_of_device[n])
+        name = _allowance_name(c, n - int(seen.first_device[c]))
+        spent = f"policy {policy.name} spends {cost.energy_j[n]:.6g} J"
+        lines.append(f"{name} = {allowance_j[n]:.6g}: {spent}")
+    backhaul = seen.backhaul
+    if backhaul is not None and plan.topology is not None:
+        distance, limit = backhaul.consensus_distance, backhaul.consensus_limit
+        if not meets_limit(plan.topology, distance, limit):
+            left = unlinked_distance(plan.topology, distance)
+            lines.append(
+                f"state.consensus_limit = {limit:.6g}: policy {policy.name} leaves {left:.6g}"
+                " unlinked"
             )
-        )
-    return _answer(state, chosen, plan, price(plan, state.seen))
+    return lines
+
+
+def _allowance_name(c: int, i: int) -> str:
+    return f"state.edges[{c}].devices[{i}].energy_allowance_j"
 
 
 def _answer(state: RoundState, policy: Policy, plan: Plan, cost: RoundCost) -> dict[str, Any]:
@@ -257,7 +292,7 @@ def _answer(state: RoundState, policy: Policy, plan: Plan, cost: RoundCost) -> d
         "policy": policy.name,
         "status": plan.status,
         "round_time_s": global_round_time_s(state.books.elapsed_s, cost),
-        "gossip_steps": plan.gossip_steps,
+        "gossip_steps": int(plan.gossip_steps),
         "edges": [
             {
                 "time_s": float(cost.edge_time_s[c]),

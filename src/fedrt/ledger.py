@@ -8,6 +8,8 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrt.frozen import freeze_arrays
+
 FloatArray = NDArray[np.float64]
 
 Horizon = Literal["paper", "exact"]
@@ -59,6 +61,9 @@ class GivenAllowance:
     allowance: FloatArray
     elapsed_s: FloatArray
 
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
     def allowance_j(self, horizon: Horizon) -> FloatArray:
         return self.allowance
 
@@ -72,6 +77,9 @@ class PartOfBooks:
 
     ledger: Ledger
     who: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
 
     @property
     def elapsed_s(self) -> FloatArray:
@@ -112,6 +120,9 @@ class Ledger:
     r: int = 0
     forced_horizon: Horizon | None = None
     """Where the scenario overrules the policies' own horizon."""
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
 
     @staticmethod
     def open(

@@ -10,12 +10,16 @@ from numpy.typing import NDArray
 
 from fedrt.checks import shown
 from fedrt.graph import is_connected, same_parts
+from fedrt.quantities import GOSSIP_STEPS
 from fedrt.world.observation import Observation
 
 Status = Literal["optimal", "feasible", "best-effort"]
 
 # What a plan may miss a bound by, relative: rounding in whatever computed it.
 ROUNDING = 1e-9
+
+# Below this an upload may take longer than float64 can say.
+LEAST_HZ = 1e-100
 
 
 @dataclass(frozen=True)
@@ -42,16 +46,18 @@ def plan_problems(plan: Plan, seen: Observation) -> list[str]:
     lines = []
     for name, kinds in (("bandwidth_hz", "f"), ("cpu_hz", "f"), ("local_steps", "iu")):
         values = getattr(plan, name)
-        if not isinstance(values, np.ndarray) or values.dtype.kind not in kinds:
-            what = "whole numbers" if name == "local_steps" else "floats"
+        good = isinstance(values, np.ndarray) and values.dtype.kind in kinds
+        if not good or values.dtype.itemsize > 8:
+            what = "whole numbers" if name == "local_steps" else "floats, 64 bit at most"
             lines.append(f"{name} = {shown(values)}: must be a numpy array of {what}")
         elif values.shape != (seen.num_devices,):
             lines.append(f"{name} has the shape {values.shape}: must be ({seen.num_devices},)")
     if lines:
         return lines
-    if plan.status not in get_args(Status):
-        lines.append(f"status = {plan.status!r}: must be one of {', '.join(get_args(Status))}")
-    if not (np.isfinite(plan.bandwidth_hz) & (plan.bandwidth_hz > 0)).all():
+    status: object = plan.status
+    if not isinstance(status, str) or status not in get_args(Status):
+        lines.append(f"status = {shown(status)}: must be one of {', '.join(get_args(Status))}")
+    if not (np.isfinite(plan.bandwidth_hz) & (plan.bandwidth_hz > LEAST_HZ)).all():
         lines.append("bandwidth_hz: must be finite and > 0")
     elif (seen.sum_by_edge(plan.bandwidth_hz) > seen.edge_bandwidth_hz * (1 + ROUNDING)).any():
         lines.append("bandwidth_hz: must add up to no more than its edge's bandwidth")
@@ -61,8 +67,10 @@ def plan_problems(plan: Plan, seen: Observation) -> list[str]:
     if not (plan.local_steps >= 1).all():
         lines.append("local_steps: must be >= 1")
     gossip: object = plan.gossip_steps
-    if not isinstance(gossip, int | np.integer) or gossip < 1:
-        lines.append(f"gossip_steps = {shown(gossip)}: must be a whole number >= 1")
+    whole = isinstance(gossip, int | np.integer) and not isinstance(gossip, bool)
+    if not whole or not 1 <= plan.gossip_steps <= GOSSIP_STEPS.most:
+        rule = f"a whole number from 1 to {GOSSIP_STEPS.most}"
+        lines.append(f"gossip_steps = {shown(gossip)}: must be {rule}")
     problems = _topology_problems(plan.topology, seen)
     return lines + (problems or _mixing_problems(plan))
 

@@ -300,6 +300,11 @@ Numbers = broken(topology=last(lambda p, s: p.topology.astype(float)))
 Listed = broken(topology=last(lambda p, s: p.topology.tolist()))
 Small = broken(topology=last(lambda p, s: p.topology[1:, 1:]))
 Word = broken(status=lambda p, s: "great")
+Array = broken(status=lambda p, s: np.ones(2))
+Endless = broken(gossip_steps=lambda p, s: 10**400)
+Yes = broken(gossip_steps=lambda p, s: True)
+Wide16 = broken(cpu_hz=lambda p, s: p.cpu_hz.astype(np.longdouble))
+Sliver = broken(bandwidth_hz=lambda p, s: p.bandwidth_hz * 1e-320)
 
 class Nothing(Own):
     def change(self, plan, seen):
@@ -316,6 +321,45 @@ class Spender(Own):
 class Sayer(Own):
     def change(self, plan, seen):
         return replace(plan, status="best-effort")
+
+def acting(act):
+    class Acting(Own):
+        def plan(self, seen, books):
+            act(seen, books)
+            return super().plan(seen, books)
+    return Acting
+
+def frees(seen, books): seen.cycles[:] /= 10
+def hurries(seen, books): seen.edge_bandwidth_hz[0] = 1e15
+def forgets(seen, books): books.ledger.spent_j[:] = 0
+def rewinds(seen, books):
+    ends_s = books.elapsed_s
+    ends_s += 1
+def swaps(seen, books): books.pace("exact").device[:] = 0
+
+Frees, Hurries, Forgets = acting(frees), acting(hurries), acting(forgets)
+Rewinds, Swaps = acting(rewinds), acting(swaps)
+
+class Raises(Own):
+    def change(self, plan, seen):
+        raise KeyError("oops")
+
+class Quits(Own):
+    def change(self, plan, seen):
+        raise SystemExit(3)
+
+class Unlicensed(Own):
+    def __init__(self):
+        raise ValueError("no licence")
+
+class Shy(Own):
+    @property
+    def name(self):
+        raise ValueError("no name today")
+
+class Leaver(Own):
+    def __init__(self):
+        raise SystemExit(0)
 
 class NoName:
     energy_horizon = "exact"
@@ -351,8 +395,8 @@ def test_a_policy_of_ones_own():
         ("NanCpu", "cpu_hz: must lie from"),
         ("Lazy", "local_steps: must be >= 1"),
         ("Half", "must be a numpy array of whole numbers"),
-        ("Mute", "gossip_steps = 0: must be a whole number >= 1"),
-        ("NanGossip", "gossip_steps = NaN: must be a whole number >= 1"),
+        ("Mute", "gossip_steps = 0: must be a whole number from 1"),
+        ("NanGossip", "gossip_steps = NaN: must be a whole number from 1"),
         ("Lonely", "topology: must connect all edge servers"),
         ("Lopsided", "topology: must be symmetric"),
         ("Outside", "inside the base graph"),
@@ -361,8 +405,20 @@ def test_a_policy_of_ones_own():
         ("Numbers", "topology: must be a boolean array of the shape (3, 3)"),
         ("Listed", "topology: must be a boolean array of the shape (3, 3)"),
         ("Small", "topology: must be a boolean array of the shape (3, 3)"),
-        ("Word", "status = 'great': must be one of"),
+        ("Word", 'status = "great": must be one of'),
+        ("Array", "must be one of optimal"),
+        ("Endless", "must be a whole number from 1 to 1000000"),
+        ("Yes", "gossip_steps = true: must be a whole number"),
+        ("Wide16", "must be a numpy array of floats, 64 bit at most"),
+        ("Sliver", "bandwidth_hz: must be finite and > 0"),
         ("Nothing", "returned null: must be a fedrt.plan.Plan"),
+        ("Raises", "KeyError: 'oops' (own_loop_policy.py, line "),
+        ("Quits", "SystemExit: 3 (own_loop_policy.py, line "),
+        ("Frees", "ValueError: output array is read-only"),
+        ("Hurries", "ValueError: assignment destination is read-only"),
+        ("Forgets", "ValueError: assignment destination is read-only"),
+        ("Rewinds", "ValueError: output array is read-only"),
+        ("Swaps", "ValueError: assignment destination is read-only"),
     ],
 )
 def test_a_broken_plan_is_one_line(name, words):
@@ -384,7 +440,15 @@ def test_every_problem_of_a_plan_at_once(capsys, tmp_path):
 
 @pytest.mark.usefixtures("own")
 @pytest.mark.parametrize(
-    ("name", "words"), [("NoName", "has no name"), ("Horizon", "energy_horizon"), ("Gone", "Gone")]
+    ("name", "words"),
+    [
+        ("NoName", "has no name"),
+        ("Horizon", "energy_horizon"),
+        ("Gone", "Gone"),
+        ("Unlicensed", "cannot be made: ValueError: no licence"),
+        ("Leaver", "cannot be made: SystemExit: 0"),
+        ("Shy", "ValueError: no name today"),
+    ],
 )
 def test_a_policy_that_cannot_be_had_is_one_line(name, words, capsys, tmp_path):
     out = tmp_path / "out"

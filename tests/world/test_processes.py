@@ -161,6 +161,14 @@ class Fixed:
                 return [[1.0], [1.0, 2.0]]
             case "none":
                 return None
+            case "complex":
+                return np.ones(shape) * 1j
+            case "raises":
+                raise RuntimeError("sensor lost")
+            case "quits":
+                raise SystemExit(1)
+            case "fleet":
+                self.fleet.energy_budget_j[:] = 1e9
         return np.full(shape, self.level)
 
     def snr_db(self, t, r):
@@ -180,6 +188,14 @@ class Fixed:
 class Mute:
     def __init__(self, fleet, seed):
         pass
+
+class Kept(Fixed):
+    def __init__(self, fleet, seed):
+        self.values = np.full(fleet.num_edges, 1e6)
+
+    def hz(self, t, r):
+        self.values += 1
+        return self.values
 
 thing = 3
 """
@@ -221,8 +237,13 @@ def test_a_process_of_ones_own():
         (",level=1e300", " = 1e+300: must be "),
         (',wrong="text"', "must be an array of numbers"),
         (',wrong="ragged"', "must be an array of numbers"),
+        (',wrong="complex"', "must be an array of numbers: it has complex ones"),
+        (',wrong="raises"', "in global round 2"),
+        (',wrong="raises"', ": RuntimeError: sensor lost (own_world_process.py, line "),
+        (',wrong="quits"', ": SystemExit: 1 (own_world_process.py, line "),
+        (',wrong="fleet"', ": ValueError: assignment destination is read-only"),
         (",colour=3", "cannot be made: "),
-        (',wrong="value"', "cannot be made: level is off"),
+        (',wrong="value"', "cannot be made: ValueError: level is off"),
     ],
 )
 def test_a_broken_process_of_ones_own_is_one_line(section, options, words):
@@ -232,6 +253,14 @@ def test_a_broken_process_of_ones_own_is_one_line(section, options, words):
     assert line.startswith(f"scenario.{section}.")
     assert words in line
     assert "\n" not in line
+
+
+@pytest.mark.usefixtures("own")
+def test_what_a_process_goes_on_changing_was_copied():
+    world = World(tiny('bandwidth={kind="own_world_process:Kept"}'), 0)
+    first, second = world.observe(0, 0), world.observe(0, 1)
+    assert_array_equal(first.edge_bandwidth_hz, np.full(3, 1e6 + 1))
+    assert_array_equal(second.edge_bandwidth_hz, np.full(3, 1e6 + 2))
 
 
 @pytest.mark.usefixtures("own")

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import get_args
 
 from fedrt.checks import hint, problem
-from fedrt.errors import InputError, reason
+from fedrt.errors import InputError
 from fedrt.ledger import Horizon
-from fedrt.plugins import load_plugin
-from fedrt.policies.base import Policy
+from fedrt.plugins import load_plugin, own_code
+from fedrt.policies.base import Policy, uses_contraction_limit
 from fedrt.policies.ce_fedavg import CEFedAvg
 from fedrt.policies.fedrt import FedRT
 from fedrt.policies.fedrt_plus import FedRTPlus
@@ -36,17 +36,18 @@ def make_policy(name: str) -> Policy:
 
 
 def _own_policy(path: str) -> Policy:
-    try:
-        made = load_plugin(path, "policy")()
-    except TypeError as error:
-        raise InputError(f"policy = {path!r}: cannot be made: {reason(error)}") from error
-    lacks = [part for part in ("name", "energy_horizon", "plan") if not hasattr(made, part)]
-    if lacks:
-        raise InputError(f"policy = {path!r}: has no {', '.join(lacks)}; see docs/extending.md")
-    if not isinstance(made.name, str):
-        raise InputError(problem(f"{path}.name", made.name, "a string"))
-    if made.energy_horizon not in get_args(Horizon):
-        rule = "one of " + ", ".join(get_args(Horizon))
-        raise InputError(problem(f"{path}.energy_horizon", made.energy_horizon, rule))
+    plugin = load_plugin(path, "policy")
+    with own_code(f"policy = {path!r}: cannot be made"):
+        made = plugin()
+    with own_code(f"policy = {path!r}: cannot be used"):
+        lacks = [part for part in ("name", "energy_horizon", "plan") if not hasattr(made, part)]
+        if lacks:
+            raise InputError(f"policy = {path!r}: has no {', '.join(lacks)}; see docs/extending.md")
+        if not isinstance(made.name, str):
+            raise InputError(problem(f"{path}.name", made.name, "a string"))
+        if made.energy_horizon not in get_args(Horizon):
+            rule = "one of " + ", ".join(get_args(Horizon))
+            raise InputError(problem(f"{path}.energy_horizon", made.energy_horizon, rule))
+        uses_contraction_limit(made)
     policy: Policy = made
     return policy

@@ -13,9 +13,11 @@ from fedrt.control.parts import LinkRule, links_by_part
 from fedrt.control.topology import best_links, finish_time_s
 from fedrt.cost.backhaul import link_time_s
 from fedrt.cost.round import price
+from fedrt.errors import InputError
 from fedrt.graph import BoolMatrix
 from fedrt.ledger import Books, Horizon
-from fedrt.plan import Plan, Status
+from fedrt.plan import Plan, Status, plan_problems
+from fedrt.plugins import own_code
 from fedrt.world.observation import Backhaul, Observation
 
 FloatArray = NDArray[np.float64]
@@ -42,6 +44,17 @@ class Policy(Protocol):
 def uses_contraction_limit(policy: Policy) -> bool:
     """Whether a policy asks for `Backhaul.contraction_limit`, which may take a run to find."""
     return bool(getattr(policy, "uses_contraction_limit", False))
+
+
+def ask(policy: Policy, seen: Observation, books: Books, when: str = "") -> Plan:
+    """The policy's plan, known to be one that can be carried out; `when` is for complaints."""
+    where = f"policy {policy.name}{when}"
+    with own_code(where):
+        plan = policy.plan(seen, books)
+        problems = plan_problems(plan, seen)
+    if problems:
+        raise InputError([f"{where}: {line}" for line in problems])
+    return plan
 
 
 def keep_all_links(

@@ -16,11 +16,11 @@ from fedrt.control.limits import broken_limits
 from fedrt.control.mixing import mixing_of, slowest_contraction
 from fedrt.cost.outcome import Deadline, Outcome, carry_out
 from fedrt.cost.round import price
-from fedrt.errors import InfeasibleError, InputError
+from fedrt.errors import InfeasibleError
 from fedrt.ledger import Horizon, Ledger, PartOfBooks
-from fedrt.plan import Plan, plan_problems
+from fedrt.plan import Plan
 from fedrt.policies import Policy
-from fedrt.policies.base import uses_contraction_limit
+from fedrt.policies.base import ask, uses_contraction_limit
 from fedrt.policies.fedrt import FedRT
 from fedrt.scenario import Scenario
 from fedrt.turns import Distances, EdgeRound, GlobalRound, Learner, none_refused
@@ -119,11 +119,7 @@ def take_turn(
     if distance is not None:
         seen = replace(seen, backhaul=see_backhaul(world, t, distance, rho))
     books = PartOfBooks(ledger, who)
-    plan = policy.plan(seen, books)
-    problems = plan_problems(plan, seen)
-    if problems:
-        where = f"policy {policy.name}, global round {t}, edge round {r}"
-        raise InputError([f"{where}: {line}" for line in problems])
+    plan = ask(policy, seen, books, f", global round {t}, edge round {r}")
     allowance_j = books.allowance_j(policy.energy_horizon)
     outcome = _outcome(world, plan, seen, failures)
     cost = price(plan, seen) if outcome is None else outcome.cost

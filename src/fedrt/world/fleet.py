@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrt.frozen import freeze_arrays
 from fedrt.scenario.fields import PerDevice
 from fedrt.scenario.model import Scenario
 from fedrt.seeding import stream, uniforms
@@ -29,6 +30,9 @@ class FleetArrays:
     cpu_max_hz: FloatArray
     energy_budget_j: FloatArray
     """For the whole run; inf = no limit."""
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
 
     @property
     def num_devices(self) -> int:

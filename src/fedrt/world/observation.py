@@ -10,6 +10,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrt.frozen import freeze_arrays, read_only
+
 FloatArray = NDArray[np.float64]
 
 
@@ -23,10 +25,13 @@ class Backhaul:
     consensus_limit: float
     contraction_limit: float | None = None
 
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
     @cached_property
     def base_graph(self) -> NDArray[np.bool_]:
         """Adjacency of all links there are."""
-        return self.bps > 0
+        return read_only(self.bps > 0)
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,9 @@ class Observation:
     edge_bandwidth_hz: FloatArray
     backhaul: Backhaul | None = None
 
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
     @property
     def num_devices(self) -> int:
         return len(self.edge_of_device)
@@ -60,12 +68,12 @@ class Observation:
     @cached_property
     def cluster_size(self) -> NDArray[np.int64]:
         """Devices per cluster."""
-        return np.bincount(self.edge_of_device, minlength=self.num_edges)
+        return read_only(np.bincount(self.edge_of_device, minlength=self.num_edges))
 
     @cached_property
     def first_device(self) -> NDArray[np.int64]:
         """Where each cluster begins, and N at the end: cluster c is first[c]:first[c + 1]."""
-        return np.concatenate(([0], np.cumsum(self.cluster_size)))
+        return read_only(np.concatenate(([0], np.cumsum(self.cluster_size))))
 
     def sum_by_edge(self, per_device: FloatArray) -> FloatArray:
         """Sums over the devices of each cluster; 0 for an empty one."""

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from fedrt import quantities as q
 from fedrt.checks import Real
-from fedrt.errors import FedrtError, InputError, reason
+from fedrt.errors import InputError
 from fedrt.graph import BoolMatrix
-from fedrt.plugins import load_plugin
+from fedrt.plugins import load_plugin, own_code
 from fedrt.scenario.model import (
     ConstantBackhaul,
     ConstantBandwidth,
@@ -282,12 +282,8 @@ def _make_custom(settings: Custom, section: str, method: str, fleet: FleetArrays
     field = f"scenario.{section}.kind"
     plugin = load_plugin(settings.kind, field)
     options: Mapping[str, Any] = settings.options
-    try:
+    with own_code(f"{field} = {settings.kind!r}: cannot be made"):
         process = plugin(fleet, seed, **options)
-    except FedrtError:
-        raise
-    except Exception as error:
-        raise InputError(f"{field} = {settings.kind!r}: cannot be made: {reason(error)}") from error
     if not callable(getattr(process, method, None)):
         raise InputError(f"{field} = {settings.kind!r}: must have a method {method}")
     return process

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,8 @@ from numpy.typing import NDArray
 from fedrt import quantities as q
 from fedrt.checks import Real
 from fedrt.errors import InputError, reason
+from fedrt.frozen import read_only
+from fedrt.plugins import own_code
 from fedrt.scenario.model import Custom, Scenario
 from fedrt.seeding import pair_uniforms, uniforms
 from fedrt.units import linear_from_db
@@ -47,7 +50,7 @@ class World:
     def cycles(self) -> FloatArray:
         """W_n = S I mu_n."""
         steps, batch = self.scenario.rounds.local_steps, self.scenario.learning.batch_size
-        return steps * batch * self.fleet.cycles_per_sample
+        return read_only(steps * batch * self.fleet.cycles_per_sample)
 
     def taking_part(self, t: int, r: int) -> NDArray[np.int64]:
         """The devices that are to train in an edge round: a drawn share of each edge's, or all."""
@@ -89,13 +92,20 @@ class World:
         """
         fleet, rounds = self.fleet, self.scenario.rounds
         part: NDArray[np.int64] | slice = slice(None) if who is None else who
-        snr_db = self._channel.snr_db(t, r)
-        bandwidth_hz = self._bandwidth.hz(t, r)
         if isinstance(self.scenario.channel, Custom):
-            snr_db = _checked(snr_db, (fleet.num_devices,), q.SNR_DB, "channel.snr_db", t)
+            where = f"scenario.channel.snr_db in global round {t}, edge round {r}"
+            with own_code(where):
+                given = self._channel.snr_db(t, r)
+            snr_db = _checked(given, (fleet.num_devices,), q.SNR_DB, where)
+        else:
+            snr_db = self._channel.snr_db(t, r)
         if isinstance(self.scenario.bandwidth, Custom):
-            shape = (fleet.num_edges,)
-            bandwidth_hz = _checked(bandwidth_hz, shape, q.BANDWIDTH_HZ, "bandwidth.hz", t)
+            where = f"scenario.bandwidth.hz in global round {t}, edge round {r}"
+            with own_code(where):
+                given = self._bandwidth.hz(t, r)
+            bandwidth_hz = _checked(given, (fleet.num_edges,), q.BANDWIDTH_HZ, where)
+        else:
+            bandwidth_hz = self._bandwidth.hz(t, r)
         return Observation(
             model_bits=self.model_bits,
             local_steps=rounds.local_steps,
@@ -113,15 +123,16 @@ class World:
 
     def backhaul_bps(self, t: int) -> FloatArray:
         """The speed of every link in global round t; 0 where there is none or it is down."""
-        bps = self._backhaul.bps(t)
-        if isinstance(self.scenario.backhaul, Custom):
-            size = self.fleet.num_edges
-            bps = _checked(bps, (size, size), q.LINK_BPS, "backhaul.bps", t, self.base_graph)
-            if not np.array_equal(bps, bps.T) or not (bps[self.base_graph] > 0).all():
-                raise InputError(
-                    f"scenario.backhaul.bps in global round {t}: must be symmetric and > 0 on"
-                    " every link of the base graph"
-                )
+        if not isinstance(self.scenario.backhaul, Custom):
+            return np.where(self.links_up(t), self._backhaul.bps(t), 0.0)
+        where = f"scenario.backhaul.bps in global round {t}"
+        with own_code(where):
+            given = self._backhaul.bps(t)
+        size = self.fleet.num_edges
+        bps = _checked(given, (size, size), q.LINK_BPS, where, self.base_graph)
+        if not np.array_equal(bps, bps.T) or not (bps[self.base_graph] > 0).all():
+            rule = "symmetric and > 0 on every link of the base graph"
+            raise InputError(f"{where}: must be {rule}")
         return np.where(self.links_up(t), bps, 0.0)
 
     def stand_in_distance(self, t: int) -> FloatArray:
@@ -132,18 +143,18 @@ class World:
 
 
 def _checked(
-    values: object,
+    values: Any,
     shape: tuple[int, ...],
     rule: Real,
-    name: str,
-    t: int,
+    where: str,
     needed: NDArray[np.bool_] | None = None,
 ) -> FloatArray:
-    """What a user's process returned, 0 where not needed; or a line about what is wrong with it."""
-    where = f"scenario.{name} in global round {t}"
+    """A copy of what a user's process returned, 0 where not needed; or a line on what is wrong."""
     try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+        if np.iscomplexobj(values):
+            raise TypeError("it has complex ones")
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{where}: must be an array of numbers: {reason(error)}") from error
     if array.shape != shape:
         raise InputError(f"{where} has the shape {array.shape}: must be {shape}")

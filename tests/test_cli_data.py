@@ -190,3 +190,19 @@ def test_without_matplotlib_the_table_is_there(capsys, monkeypatch):
     assert main(["data", "show"]) == 0
     assert "no picture without matplotlib" in capsys.readouterr().out
     assert main(["data", "show", "--out", "asked.png"]) == 2
+
+
+def test_show_does_without_what_is_still_to_be_measured(capsys):
+    measured = ["--set", "fleet.cycles_per_sample=measured"]
+    assert main(["data", "show", "quickstart", "--out", "plain.svg"]) == 0
+    plain = capsys.readouterr().out
+    assert main(["data", "show", "quickstart", "--out", "other.svg", *measured]) == 0
+    assert capsys.readouterr().out == plain.replace("plain.svg", "other.svg")
+
+
+def test_an_import_of_nothing_makes_no_folder(tmp_path, capsys):
+    (tmp_path / "empty").mkdir()
+    target = tmp_path / "new"
+    args = ["data", "import", "mnist", str(tmp_path / "empty"), "--data-dir", str(target)]
+    assert main(args) == 2
+    assert not target.exists()

@@ -10,6 +10,7 @@ from tiny import as_options, tiny
 
 from fedrt.cli import main
 from fedrt.policies import POLICIES
+from fedrt.runs.compare import differences
 from fedrt.runs.estimate import comparison, estimate, over_seeds, savings
 
 SEEDS = [0, 1, 2]
@@ -147,3 +148,19 @@ def test_infeasible_is_exit_3_with_a_line_per_device(tmp_path, capsys):
 
 def test_two_runs_in_one_process_are_the_same(results):
     assert estimate(tiny(), ["fedrt"], [1])["fedrt"][0] == results["fedrt"][1]
+
+
+def test_runs_that_take_no_time_are_equally_fast():
+    none, some = {"total_time_s": 0.0}, {"total_time_s": 4.0}
+    assert savings([none, some], [none, some]) == {"mean": 0, "std": 0, "per_seed": [0, 0]}
+    assert savings([none, some], [some, none]) == {"mean": None, "std": None, "per_seed": [1, None]}
+    accuracy = {"best_accuracy": 0.5}
+    apart = differences([none | accuracy], [none | accuracy])
+    assert apart["total_time"]["per_seed"] == [0]
+
+
+def test_servers_that_are_all_down_take_no_time(tmp_path, capsys):
+    down = 'faults.server_down={kind="random",probability=1}'
+    out = ["--out", str(tmp_path / "out"), "--json", "--set", down]
+    assert call("--policies", "fedrt,ce-fedavg", *out) == 0
+    assert json.loads(capsys.readouterr().out)["policies"]["fedrt"]["total_time_s"]["mean"] == 0

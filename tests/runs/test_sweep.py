@@ -233,3 +233,21 @@ def test_front_refuses_bad_budgets(args, start, tmp_path, monkeypatch, capsys):
     assert err.startswith(start)
     assert err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("sweep", "--vary", "bandwidth.scale=1,2"), ("front", "--budgets", "0.1,0.2")],
+)
+def test_what_is_measured_can_be_varied_around(command, tmp_path, capsys):
+    name, *options = command
+    measured = [
+        "--set",
+        "learning.model_bits=measured",
+        "--set",
+        "fleet.cycles_per_sample=measured",
+    ]
+    call = [name, "quickstart", *SHORT_ARGS, *measured, *options, "--policies", "ce-fedavg"]
+    assert main([*call, "--json", "--out", str(tmp_path / "out")]) == 0
+    first, second = json.loads(capsys.readouterr().out)["points"]
+    assert first["policies"] != second["policies"]

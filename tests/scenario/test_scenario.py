@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 
 import pytest
 
 from fedrt.errors import InputError
 from fedrt.scenario import load_scenario, preset_names, scenario_text
 from fedrt.scenario.fields import PerDevice
+from fedrt.scenario.load import read_scenario
 from fedrt.scenario.model import DirichletPartition, UniformBackhaul, WriterPartition
 
 PAPER = ["cifar10-iid", "cifar10-dirichlet", "fmnist-iid", "fmnist-dirichlet", "femnist"]
@@ -151,3 +153,15 @@ def test_bad_settings_name_field_value_and_rule(setting, line):
 def test_all_problems_of_a_file_at_once():
     lines = problems_of("quickstart", "fleet.tx_power_w=-1", "rounds.local_steps=0", "colour=1")
     assert len(lines) == 3
+
+
+def test_any_options_of_a_process_survive_the_file():
+    options = (
+        'channel={kind="a.b:C", "a b"=1, "y.z"={"ü"=[true, {"="="x"}]}, "\\""=2, day=2026-11-15,'
+        " clock=07:32:00.5, when=2026-11-15T07:32:00, zone=2026-11-15T07:32:00-03:00,"
+        f" long=0x{'f' * 5000}}}"
+    )
+    scenario = load_scenario("quickstart", [options])
+    assert scenario.channel.options["day"] == datetime.date(2026, 11, 15)
+    assert scenario.channel.options["y.z"] == {"ü": [True, {"=": "x"}]}
+    assert read_scenario(scenario_text(scenario)) == scenario

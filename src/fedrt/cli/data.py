@@ -85,12 +85,12 @@ def run_show(args: argparse.Namespace) -> None:
     from fedrt.learning.partition import load_divided
     from fedrt.report.partition_figure import partition_figure, save_picture
     from fedrt.scenario import load_scenario
-    from fedrt.world.fleet import draw_fleet
+    from fedrt.world.fleet import edge_of_devices
 
     scenario = load_scenario(args.scenario, args.settings)
     seed = read_seed(args.seed)
     path = _picture(args.out, f"data-{scenario.name.replace('/', '-')}-{seed}.png")
-    learning, edge_of_device = scenario.learning, draw_fleet(scenario, seed).edge_of_device
+    learning, edge_of_device = scenario.learning, edge_of_devices(scenario)
     dataset, parts = load_divided(learning, args.data_dir, edge_of_device, seed)
     title = f"{dataset.name}, {learning.partition.kind}: {scenario.name}, seed {seed}"
     _print_parts(parts, title, len(dataset.train_labels), len(dataset.test_labels))
@@ -153,9 +153,8 @@ def run_import(args: argparse.Namespace) -> None:
             raise InputError(f"{source}: must be a folder with the original files of {name}")
     except (OSError, ValueError) as error:
         raise InputError(f"{shown(args.folder)}: {reason(error)}") from None
-    target = _target(args.data_dir)
     found, split = read_original(name, source)
-    _save(name, split, target, f"{found.form} in {found.folder}")
+    _save(name, split, _target(args.data_dir), f"{found.form} in {found.folder}")
 
 
 def run_fetch(args: argparse.Namespace) -> None:

@@ -23,7 +23,7 @@ from fedrt.files import write_json
 from fedrt.policies import make_policy
 from fedrt.runs.account import Summary
 from fedrt.runs.directory import MOST_SEED, RunDirectory, open_folder, read_opened, read_run
-from fedrt.runs.estimate import comparison, over_seeds
+from fedrt.runs.estimate import comparison, over_seeds, time_ratio
 from fedrt.runs.loop import make_world
 from fedrt.runs.training import (
     RAY,
@@ -133,9 +133,10 @@ def training_comparison(scenario: str, results: Mapping[str, Sequence[Summary]])
 def differences(runs: Sequence[Summary], first: Sequence[Summary]) -> dict[str, Any]:
     """Best accuracy less the first policy's, and time over its time less 1, paired by seed."""
     pairs = list(zip(runs, first, strict=True))
+    ratios = [time_ratio(a["total_time_s"], b["total_time_s"]) for a, b in pairs]
     return {
         "best_accuracy": over_seeds([a["best_accuracy"] - b["best_accuracy"] for a, b in pairs]),
-        "total_time": over_seeds([a["total_time_s"] / b["total_time_s"] - 1 for a, b in pairs]),
+        "total_time": over_seeds([None if x is None else x - 1 for x in ratios]),
     }
 
 

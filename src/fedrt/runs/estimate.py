@@ -107,13 +107,27 @@ def _failed(runs: Sequence[Summary]) -> dict[str, Any]:
     return {"faults": {"updates": updates, **sums}}
 
 
-def over_seeds(values: Sequence[float]) -> dict[str, Any]:
-    """Mean and sample deviation over seeds (0 for one seed), and each value."""
-    deviation = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
-    return {"mean": float(np.mean(values)), "std": deviation, "per_seed": list(values)}
+def over_seeds(values: Sequence[float | None]) -> dict[str, Any]:
+    """Mean and sample deviation over seeds (0 for one seed), and each value.
+
+    Where a seed has none there is no mean either.
+    """
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return {"mean": None, "std": None, "per_seed": list(values)}
+    deviation = float(np.std(known, ddof=1)) if len(known) > 1 else 0.0
+    return {"mean": float(np.mean(known)), "std": deviation, "per_seed": list(values)}
 
 
 def savings(runs: Sequence[Summary], baseline: Sequence[Summary]) -> dict[str, Any]:
     """How much less time than the baseline, paired by seed, as a fraction."""
     pairs = zip(runs, baseline, strict=True)
-    return over_seeds([1 - run["total_time_s"] / base["total_time_s"] for run, base in pairs])
+    ratios = [time_ratio(run["total_time_s"], base["total_time_s"]) for run, base in pairs]
+    return over_seeds([None if ratio is None else 1 - ratio for ratio in ratios])
+
+
+def time_ratio(time_s: float, base_s: float) -> float | None:
+    """One time over another; two of no time at all are equal, and nothing compares with one."""
+    if base_s > 0:
+        return time_s / base_s
+    return 1.0 if time_s == 0 else None

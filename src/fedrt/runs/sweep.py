@@ -16,9 +16,9 @@ from fedrt.files import write_csv, write_json
 from fedrt.policies import make_policy
 from fedrt.runs.account import PARTS, Summary
 from fedrt.runs.estimate import Progress, comparison, estimate
+from fedrt.runs.loop import make_world
 from fedrt.scenario import Scenario, load_scenario
 from fedrt.scenario.load import setting_value
-from fedrt.world.world import World
 
 MOST_POINTS = 10_000
 COLUMNS = (
@@ -144,7 +144,7 @@ def check_point(
     """The scenario of one point, once it is known that its world can be made too."""
     texts = [f"{key}={word}" for key, word in chosen.items()]
     scenario = load_scenario(source, [*settings, *texts])
-    World(scenario, seed)
+    make_world(scenario, seed)
     return scenario
 
 

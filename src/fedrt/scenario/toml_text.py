@@ -2,29 +2,50 @@
 
 from __future__ import annotations
 
+import datetime
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
+
+MOST_BITS = 10_000
+"""Python refuses to write longer numbers in digits; they came in another base."""
 
 
 def toml_text(table: Mapping[str, Any]) -> str:
     """The table with scalars first, then one `[section]` for each table, nested ones inline."""
-    lines = [f"{key} = {_value(v)}" for key, v in table.items() if not isinstance(v, Mapping)]
+    lines = [_line(key, v) for key, v in table.items() if not isinstance(v, Mapping)]
     for key, section in table.items():
         if isinstance(section, Mapping):
-            lines += ["", f"[{key}]"]
-            lines += [f"{name} = {_value(value)}" for name, value in section.items()]
+            lines += ["", f"[{_key(key)}]"]
+            lines += [_line(name, value) for name, value in section.items()]
     return "\n".join(lines) + "\n"
+
+
+def _line(key: str, value: Any) -> str:
+    return f"{_key(key)} = {_value(value)}"
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch("[A-Za-z0-9_-]+", key) else _quoted(key)
+
+
+def _quoted(text: str) -> str:
+    # TOML's basic strings are JSON's, but for DEL, which TOML wants escaped.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        # TOML's basic strings are JSON's, but for DEL, which TOML wants escaped.
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        return _quoted(value)
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{key} = {_value(item)}" for key, item in value.items()) + " }"
+        return "{ " + ", ".join(_line(key, item) for key, item in value.items()) + " }"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(_value(item) for item in value) + "]"
+    if isinstance(value, int) and value.bit_length() > MOST_BITS:
+        return hex(value)
     return repr(value)

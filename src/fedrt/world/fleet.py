@@ -61,7 +61,7 @@ def draw_fleet(scenario: Scenario, seed: int) -> FleetArrays:
     return FleetArrays(
         device_key=keys,
         edge_key=np.arange(fleet.num_edges),
-        edge_of_device=np.repeat(np.arange(fleet.num_edges), cluster_sizes(scenario)),
+        edge_of_device=edge_of_devices(scenario),
         cycles_per_sample=values("cycles_per_sample"),
         capacitance=values("capacitance"),
         tx_power_w=values("tx_power_w"),
@@ -69,6 +69,11 @@ def draw_fleet(scenario: Scenario, seed: int) -> FleetArrays:
         cpu_max_hz=values("cpu_max_hz"),
         energy_budget_j=budget_j,
     )
+
+
+def edge_of_devices(scenario: Scenario) -> NDArray[np.int64]:
+    """The edge server of every device: nothing about it is drawn."""
+    return np.repeat(np.arange(scenario.fleet.num_edges), cluster_sizes(scenario))
 
 
 def cluster_sizes(scenario: Scenario) -> NDArray[np.int64]:

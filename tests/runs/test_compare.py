@@ -155,6 +155,16 @@ def test_the_table_shows_paired_differences(compared, capsys, monkeypatch):
     assert row.rstrip(" │").endswith("never")
 
 
+def test_runs_in_which_nothing_happens_are_compared(tmp_path, capsys):
+    """All servers are down: no time passes and nobody trains."""
+    down = ["--set", 'faults.server_down={kind="random",probability=1}']
+    words = ["compare", *OPTIONS, *down, "--policies", "static-t,fedrt", "--engine", "sequential"]
+    assert main([*words, "--out", str(tmp_path / "out")]) == 0
+    shape = json.loads((tmp_path / "out" / "comparison.json").read_text())
+    assert shape["policies"]["fedrt"]["minus_first"]["total_time"]["per_seed"] == [0]
+    assert "fedrt" in capsys.readouterr().out
+
+
 def test_a_target_that_some_seeds_reach(compared, capsys, monkeypatch):
     from fedrt.report.learning import print_training_comparison
 

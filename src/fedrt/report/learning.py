@@ -96,10 +96,10 @@ def _paired(runs: Sequence[Summary], first: Sequence[Summary]) -> list[str]:
         return ["", ""]
     apart = differences(runs, first)
     points, time, several = apart["best_accuracy"], apart["total_time"], len(runs) > 1
-    return [
-        f"{100 * points['mean']:+.2f}" + (f" ±{100 * points['std']:.2f}" if several else ""),
-        f"{time['mean']:+.1%}" + (f" ±{time['std']:.1%}" if several else ""),
-    ]
+    said = f"{100 * points['mean']:+.2f}" + (f" ±{100 * points['std']:.2f}" if several else "")
+    if time["mean"] is None:
+        return [said, ""]
+    return [said, f"{time['mean']:+.1%}" + (f" ±{time['std']:.1%}" if several else "")]
 
 
 def print_training_comparison(scenario: Scenario, results: Mapping[str, Sequence[Summary]]) -> None:
@@ -133,6 +133,8 @@ def accuracy_figure(out: Path, policies: Sequence[str], seeds: Sequence[int]) ->
         axes.set_xlabel(f"simulated training time ({unit})")
         axes.set_ylabel(label)
         tidy_axes(axes)
-    right.set_yscale("log")
+    if any((np.asarray(line.get_ydata()) > 0).any() for line in right.get_lines()):
+        # Not where nobody has trained.
+        right.set_yscale("log")
     legend_below(figure, left)
     return figure

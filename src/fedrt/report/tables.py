@@ -55,7 +55,8 @@ def _against(runs: Sequence[Summary], baseline: Sequence[Summary] | None) -> str
     """The saving against a baseline; nothing against itself or one that did not run."""
     if baseline is None or runs is baseline:
         return ""
-    return f"{-savings(runs, baseline)['mean']:+.1%}"
+    saved = savings(runs, baseline)["mean"]
+    return "" if saved is None else f"{-saved:+.1%}"
 
 
 def parts_table(results: Mapping[str, Sequence[Summary]]) -> Table:
@@ -68,7 +69,7 @@ def parts_table(results: Mapping[str, Sequence[Summary]]) -> Table:
     for policy, runs in results.items():
         whole = sum(run["total_time_s"] for run in runs)
         parts = [sum(run["time_parts"][name] for run in runs) for name in PARTS]
-        table.add_row(policy, *(f"{part / whole:.1%}" for part in parts))
+        table.add_row(policy, *(f"{part / whole:.1%}" if whole else "" for part in parts))
     return table
 
 

@@ -15,8 +15,10 @@ from junk import broken
 
 from fedrt.cli import main
 from fedrt.decision import plan_round
+from fedrt.errors import FedrtError
+from fedrt.files import write_text
 from fedrt.scenario.fields import table_of
-from fedrt.scenario.load import load_scenario
+from fedrt.scenario.load import load_scenario, scenario_text
 from fedrt.scenario.toml_text import toml_text
 
 ROOT = Path(__file__).parents[1]
@@ -168,3 +170,37 @@ def test_fuzz_scenario_check_command(table):
 @given(broken({"a": {"b": 1}}))
 def test_fuzz_settings(table):
     assert main(["scenario", "check", "quickstart", "--set", f"fleet.num_edges={table}"]) == 2
+
+
+DIGITS, HEX = "9" * 5000, "0x" + "f" * 5000
+
+
+@pytest.mark.parametrize("number", [DIGITS, HEX, f"[{HEX}]"])
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["scenario", "check", "quickstart", "--set", "fleet.num_devices={}"],
+        ["scenario", "check", "quickstart", "--set", "fleet.tx_power_w={}"],
+        ["scenario", "check", "quickstart", "--set", "learning.learning_rate={}"],
+        ["sweep", "quickstart", "--vary", "fleet.num_devices={}"],
+        ["size", "quickstart", "--deadline", "1h", "--vary", "fleet.num_devices=1..{}"],
+        ["front", "quickstart", "--budgets", "{}"],
+    ],
+)
+def test_numbers_of_thousands_of_digits_are_one_line(args, number, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main([word.format(number) for word in args]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert len(err) < 200
+
+
+def test_text_that_no_file_can_hold_is_refused(tmp_path, capsys):
+    name = os.fsdecode(b'name="caf\xe9"')
+    assert main(["estimate", "--set", name, "--out", str(tmp_path / "out")]) == 2
+    assert capsys.readouterr().err.startswith("scenario.name = ")
+    kind = os.fsdecode(b'channel={kind="a:B",x="caf\xe9"}')
+    path = tmp_path / "file.toml"
+    with pytest.raises(FedrtError, match="cannot be written"):
+        write_text(path, scenario_text(load_scenario("quickstart", [kind])))
+    assert list(tmp_path.iterdir()) == []

@@ -207,3 +207,18 @@ def test_ctrl_c_waits_for_a_write_and_a_second_one_changes_nothing(tmp_path, mon
     assert parquet.read_table(run / "rounds.parquet").num_rows == 2
     assert main(["run", "--resume", str(run), "--json"]) == 0
     assert differences(train(tmp_path / "untouched", trained()), run) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["--workers", "100000"], "--workers = 100000.0: must be a whole number from 1 to 10000"),
+        (["--chunk", "1e9"], "--chunk = 1000000000.0: must be a whole number from 1 to 10000000"),
+        (["--device", "meta"], '--device = "meta": must be a device that can train'),
+        (["--device", "meta:0"], '--device = "meta:0": must be a device that can train'),
+    ],
+)
+def test_options_that_no_run_can_have(words, line, tmp_path, capsys):
+    assert main(["run", *OPTIONS, "--out", str(tmp_path / "run"), *words]) == 2
+    assert capsys.readouterr().err == line + "\n"
+    assert not (tmp_path / "run").exists()

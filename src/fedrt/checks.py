@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -29,9 +30,17 @@ def shown(value: object) -> str:
     try:
         text = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
-        text = repr(value)
+        text = _repr(value)
     text = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
     return text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 3] + "..."
+
+
+def _repr(value: object) -> str:
+    """Python's own form; not every number can be written in digits."""
+    try:
+        return repr(value)
+    except Exception:
+        return hex(value) if isinstance(value, int) else f"a {type(value).__name__}"
 
 
 def problem(path: str, value: object, rule: str) -> str:
@@ -65,7 +74,7 @@ class Real:
         if self.or_zero and value == 0:
             return True
         return (
-            (isinstance(value, int) or math.isfinite(value))
+            -sys.float_info.max <= value <= sys.float_info.max
             and (self.above is None or value > self.above)
             and (self.least is None or value >= self.least)
             and (self.most is None or value <= self.most)
@@ -108,15 +117,20 @@ class Whole:
 
 @dataclass(frozen=True)
 class Text:
-    """A string of at most `most` characters."""
+    """A string of at most `most` characters that a file can hold."""
 
     most: int = 1000
 
     def read(self, value: object, path: str, problems: list[str]) -> str | None:
-        if isinstance(value, str) and len(value) <= self.most and "\0" not in value:
+        if isinstance(value, str) and len(value) <= self.most and _is_text(value):
             return value
         problems.append(problem(path, value, f"a string of at most {self.most} characters"))
         return None
+
+
+def _is_text(value: str) -> bool:
+    """Without NUL, and without the halves of characters that stand for bytes that are no UTF-8."""
+    return "\0" not in value and not any("\ud800" <= char <= "\udfff" for char in value)
 
 
 @dataclass(frozen=True)

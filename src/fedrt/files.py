@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from fedrt.errors import FedrtError, InputError, reason
+from fedrt.errors import FedrtError, InfeasibleError, InputError, reason
 
 TORN = ".torn"
 """How the name of a file ends while it is being written."""
@@ -33,7 +33,7 @@ def write_whole(path: Path, write: Callable[[Path], None]) -> None:
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
-    except OSError as error:
+    except (OSError, UnicodeEncodeError) as error:
         raise FedrtError(f"{path}: cannot be written: {reason(error)}") from error
 
 
@@ -75,10 +75,18 @@ def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     write_text(path, text.getvalue())
 
 
+class TakenError(InputError):
+    """A folder to be made is there already."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        super().__init__(f"{path}: exists already; give another --out or remove it")
+
+
 def refuse_existing(path: Path) -> None:
     """Complain about a folder to be made that is there already, before any work is done."""
     if os.path.lexists(path):
-        raise InputError(f"{path}: exists already; give another --out or remove it")
+        raise TakenError(path)
 
 
 def new_folder(path: Path) -> Path:
@@ -86,6 +94,8 @@ def new_folder(path: Path) -> Path:
     try:
         refuse_existing(path)
         path.mkdir(parents=True)
+    except FileExistsError:
+        raise TakenError(path) from None
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be made: {reason(error)}") from None
     return path
@@ -104,15 +114,33 @@ def whole_folder(path: Path) -> Iterator[Path]:
         yield temporary
         temporary.chmod(0o755)
         refuse_existing(path)
-        temporary.rename(path)
+        try:
+            temporary.rename(path)
+        except OSError as error:
+            refuse_existing(path)
+            raise InputError(f"{path}: cannot be made: {reason(error)}") from None
     finally:
         if temporary.exists():
             shutil.rmtree(temporary, ignore_errors=True)
 
 
+@contextmanager
+def gone_unless(path: Path, sign: str, *, fresh: bool = True) -> Iterator[None]:
+    """Take a fresh folder away again if the block ends in a complaint and `sign` is not in it.
+
+    So that the command can be given anew. `sign` is a pattern of what is worth keeping.
+    """
+    try:
+        yield
+    except (InputError, InfeasibleError):
+        if fresh and not any(path.glob(sign)):
+            shutil.rmtree(path, ignore_errors=True)
+        raise
+
+
 def free_name(folder: Path, stem: str) -> Path:
     """`folder/stem-N` with the least N >= 1 that is not there yet."""
     number = 1
-    while (path := folder / f"{stem}-{number}").exists():
+    while os.path.lexists(path := folder / f"{stem}-{number}"):
         number += 1
     return path

@@ -276,3 +276,13 @@ def test_without_out_the_next_free_name_in_runs(tmp_path, monkeypatch, capsys):
         assert main(["estimate", *as_options(), "--policies", "ce-fedavg"]) == 0
         assert f"saved in runs/estimate-tiny-{number}" in capsys.readouterr().out
     assert sorted(os.listdir("runs")) == ["estimate-tiny-1", "estimate-tiny-2"]
+
+
+def test_a_scenario_with_a_trace_is_kept_for_any_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{t},{r},{c},1e6" for t in range(4) for r in range(2) for c in range(3)]
+    Path("b.csv").write_text("\n".join(["global_round,edge_round,edge,bandwidth_hz", *rows]))
+    estimate(tiny('bandwidth={kind="trace",file="b.csv"}'), ["ce-fedavg"], [0], tmp_path / "out")
+    monkeypatch.chdir("/")
+    for config in (tmp_path / "out" / "config.toml", tmp_path / "out/ce-fedavg-0/config.toml"):
+        assert load_scenario(config).bandwidth.file == str(tmp_path / "b.csv")

@@ -219,7 +219,8 @@ def test_default_budgets_are_nine_steps_around_the_scenarios_own():
         (["--budgets", "1,true"], '--budgets "true": must be a number'),
         (["--budgets", "1,"], '--budgets "": must be a number'),
         (["--budgets", "1,nan"], '--budgets "nan": must be a number'),
-        (["--budgets", "1,1e99"], "scenario.fleet.energy_j_per_edge_round = 1e+99: must be"),
+        (["--budgets", "1,1e99"], '--budgets "1e99": must be a number of joules > 0 and <= 1e+15'),
+        (["--budgets", f"0x{'f' * 5000}"], '--budgets "0xffff'),
         (["--budgets", "1,1.0"], '--budgets "1,1.0": must name each budget only once'),
         (["--set", f"{BUDGET}={{uniform=[1,2]}}"], f"scenario.{BUDGET} = "),
         (["--set", "fleet.energy_budget_j=5"], f"scenario.{BUDGET} = nothing: must be one value"),
@@ -251,3 +252,33 @@ def test_what_is_measured_can_be_varied_around(command, tmp_path, capsys):
     assert main([*call, "--json", "--out", str(tmp_path / "out")]) == 0
     first, second = json.loads(capsys.readouterr().out)["points"]
     assert first["policies"] != second["policies"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("estimate",),
+        ("sweep", "--vary", "bandwidth.scale=1,2"),
+        ("front", "--budgets", "1e-9,2e-9"),
+        ("size", "--deadline", "1h", "--vary", "bandwidth.scale=1..2"),
+    ],
+)
+@pytest.mark.parametrize("policy", ["fedrt", "own_failing_policy:Late"])
+def test_what_cannot_be_shown_leaves_no_folder(command, policy, tmp_path, monkeypatch, capsys):
+    (tmp_path / "own_failing_policy.py").write_text(FAILING)
+    monkeypatch.syspath_prepend(tmp_path)
+    name, *options = command
+    strict = ["--set", "control.budgets=strict", "--set", f"{BUDGET}=1e-9"]
+    call = [name, "quickstart", *SHORT_ARGS, *options, *(strict if policy == "fedrt" else [])]
+    call += ["--policy" if name == "size" else "--policies", policy]
+    assert main([*call, "--out", str(tmp_path / "out")]) in (2, 3)
+    assert "Traceback" not in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+FAILING = """
+class Late:
+    name, energy_horizon = "late", "exact"
+    def plan(self, seen, books):
+        raise RuntimeError("not today")
+"""

@@ -165,3 +165,23 @@ def test_any_options_of_a_process_survive_the_file():
     assert scenario.channel.options["day"] == datetime.date(2026, 11, 15)
     assert scenario.channel.options["y.z"] == {"ü": [True, {"=": "x"}]}
     assert read_scenario(scenario_text(scenario)) == scenario
+
+
+def test_files_are_named_as_seen_from_the_scenario_file(tmp_path, monkeypatch):
+    path = tmp_path / "own.toml"
+    path.write_text(
+        'extends = "quickstart"\n[learning]\ndataset = "my.npz"\n'
+        '[channel]\nkind = "a:B"\nfile = "as given"\n[bandwidth]\nkind = "trace"\nfile = "b.csv"\n'
+    )
+    scenario = load_scenario(path)
+    assert scenario.learning.dataset == str(tmp_path / "my.npz")
+    assert scenario.bandwidth.file == str(tmp_path / "b.csv")
+    assert scenario.channel.options == {"file": "as given"}
+    monkeypatch.chdir(tmp_path)
+    given = load_scenario("quickstart", ["learning.dataset=sub/my.npz", "learning.model=a:b"])
+    assert given.learning.dataset == "sub/my.npz"
+    kept = read_scenario(scenario_text(given, anywhere=True)).learning
+    assert (kept.dataset, kept.model) == (str(tmp_path / "sub" / "my.npz"), "a:b")
+    digits = read_scenario(scenario_text(load_scenario("quickstart"), anywhere=True))
+    assert digits.learning.dataset == "digits"
+    assert read_scenario(scenario_text(scenario, anywhere=True)) == scenario

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedrt.cli.parser import (
@@ -12,7 +13,7 @@ from fedrt.cli.parser import (
     Parser,
     add_command,
     add_comparison,
-    out_folder,
+    in_folder,
     read_policies,
     read_seeds,
     save_picture,
@@ -76,5 +77,8 @@ def _started(args: argparse.Namespace) -> Comparison:
     policies = read_policies(PAPER if args.policies is None else args.policies)
     seeds = read_seeds("0" if args.seeds is None else args.seeds)
     options = read_options(args)
-    out = out_folder(args.out, "compare", scenario.name)
-    return start_comparison(scenario, policies, seeds, out, options, typed_command())
+
+    def start(out: Path) -> Comparison:
+        return start_comparison(scenario, policies, seeds, out, options, typed_command())
+
+    return in_folder(args.out, "compare", scenario.name, start)

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fedrt.cli.parser import (
     Commands,
     Parser,
     add_command,
     add_comparison,
-    out_folder,
+    in_folder,
     read_policies,
     read_seeds,
     typed_command,
 )
+
+if TYPE_CHECKING:
+    from fedrt.runs.account import Summary
 
 
 def add(commands: Commands[Parser]) -> None:
@@ -45,18 +50,21 @@ def run(args: argparse.Namespace) -> None:
 
     scenario = load_scenario(args.scenario, args.settings)
     policies, seeds = read_policies(args.policies), read_seeds(args.seeds)
-    out = out_folder(args.out, "estimate", scenario.name)
     runs = len(policies) * len(seeds)
     with round_progress(runs * scenario.rounds.global_rounds, quiet=args.json) as progress:
-        results = estimate(
-            scenario,
-            policies,
-            seeds,
-            out,
-            command=typed_command(),
-            device_rows=args.device_rows,
-            progress=progress,
-        )
+
+        def run_in(out: Path) -> tuple[Path, dict[str, list[Summary]]]:
+            return out, estimate(
+                scenario,
+                policies,
+                seeds,
+                out,
+                command=typed_command(),
+                device_rows=args.device_rows,
+                progress=progress,
+            )
+
+        out, results = in_folder(args.out, "estimate", scenario.name, run_in)
     if args.json:
         print(json.dumps(comparison(scenario.name, results), allow_nan=False))
         return

@@ -11,7 +11,7 @@ from fedrt.cli.parser import (
     Parser,
     add_command,
     add_comparison,
-    out_folder,
+    in_folder,
     read_policies,
     read_seeds,
     save_picture,
@@ -35,6 +35,7 @@ def run(args: argparse.Namespace) -> None:
     """Run every policy under every budget; print a table or JSON; save data and picture."""
     from rich.console import Console
 
+    from fedrt.files import gone_unless
     from fedrt.report.figures import front_figure
     from fedrt.report.progress import round_progress
     from fedrt.report.tables import front_table
@@ -57,9 +58,11 @@ def run(args: argparse.Namespace) -> None:
     vary = {BUDGET: [repr(budget) for budget in budgets]}
     sweep = plan_sweep(args.scenario, vary, policies, seeds, args.settings)
     scenario = sweep.points[0].scenario
-    out = out_folder(args.out, "front", scenario.name)
-    open_folder(out, scenario, {"vary": sweep.vary, "command": typed_command()})
-    with round_progress(sweep.rounds, quiet=args.json) as progress:
+    said = {"vary": sweep.vary, "command": typed_command()}
+    out = in_folder(
+        args.out, "front", scenario.name, lambda path: open_folder(path, scenario, said)
+    )
+    with gone_unless(out, "front.json"), round_progress(sweep.rounds, quiet=args.json) as progress:
         outcomes = run_sweep(sweep, partial(save_front, out, sweep), progress)
     points = front_points(outcomes)
     save_picture(lambda: front_figure(sweep, points), out, "front")

@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from fedrt.checks import shown
 from fedrt.errors import InputError, reason
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Run = Callable[[argparse.Namespace], None]
+T = TypeVar("T")
 
 
 class Parser(argparse.ArgumentParser):
@@ -85,17 +86,26 @@ def read_seeds(text: str) -> list[int]:
     return seeds
 
 
-def out_folder(given: str | None, command: str, scenario: str) -> Path:
-    """Where a command saves: the folder given, or the next free one in runs/; not made yet."""
-    from fedrt.files import free_name, refuse_existing
+def in_folder(given: str | None, command: str, scenario: str, make: Callable[[Path], T]) -> T:
+    """What `make` gives for the folder to save in: the one given, or the next free one in runs/.
 
-    if given is None:
-        return free_name(Path("runs"), f"{command}-{scenario.replace('/', '-')}")
-    try:
-        refuse_existing(Path(given))
-    except ValueError as error:
-        raise InputError(f"--out {shown(given)}: cannot be made: {reason(error)}") from None
-    return Path(given)
+    `make` makes the folder. Where another command was quicker, the next number is taken.
+    """
+    from fedrt.files import TakenError, free_name, refuse_existing
+
+    if given is not None:
+        try:
+            refuse_existing(Path(given))
+        except ValueError as error:
+            raise InputError(f"--out {shown(given)}: cannot be made: {reason(error)}") from None
+        return make(Path(given))
+    while True:
+        out = free_name(Path("runs"), f"{command}-{scenario.replace('/', '-')}")
+        try:
+            return make(out)
+        except TakenError as error:
+            if error.path != out:
+                raise
 
 
 def typed_command() -> str:

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedrt.checks import Maybe, Real, Text, Whole, shown
+from fedrt.checks import Maybe, Real, Text, Whole, problem, shown
 from fedrt.cli.parser import Commands, Parser, add_command, add_settings, read_seeds, typed_command
 from fedrt.errors import InputError
 
@@ -73,7 +73,7 @@ def add_checkpoints(parser: Parser) -> None:
 
 def read_options(args: argparse.Namespace) -> RunOptions:
     """The options of a run, checked."""
-    from fedrt.runs.training import RunOptions
+    from fedrt.runs.training import CHUNK, PATH, WORKERS, RunOptions
 
     problems: list[str] = []
     share, count, words = Real(least=0, most=1), Whole(1, 1_000_000), Text()
@@ -82,13 +82,18 @@ def read_options(args: argparse.Namespace) -> RunOptions:
     every = count.read(_number(every or "1"), "--checkpoint-every", problems)
     keep = count.read(_number(keep or "2"), "--keep-checkpoints", problems)
     chunk, workers = (
-        None if text is None else count.read(_number(text), option, problems)
-        for text, option in ((args.chunk, "--chunk"), (args.workers, "--workers"))
+        None if text is None else rule.read(_number(text), option, problems)
+        for text, option, rule in (
+            (args.chunk, "--chunk", CHUNK),
+            (args.workers, "--workers", WORKERS),
+        )
     )
     data_dir = None if args.data_dir is None else os.path.abspath(args.data_dir)
-    Maybe(words).read(data_dir, "--data-dir", problems)
+    Maybe(PATH).read(data_dir, "--data-dir", problems)
     engine = words.read(args.engine or "stacked", "--engine", problems)
     device = words.read(args.device or "auto", "--device", problems)
+    if str(device).partition(":")[0] == "meta":
+        problems.append(problem("--device", device, "a device that can train"))
     Maybe(Text(300)).read(args.address, "--address", problems)
     if args.address is not None and engine != "ray":
         problems.append("--address: is for --engine ray")
@@ -137,11 +142,13 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _carry_on(path: Path, *, fresh: bool, quiet: bool, address: str | None) -> Summary:
+    from fedrt.files import gone_unless
     from fedrt.report.progress import training_progress
     from fedrt.runs.directory import read_run
     from fedrt.runs.training import carry_on
 
-    rounds = read_run(path).scenario.rounds.global_rounds
+    with gone_unless(path, "records", fresh=fresh):
+        rounds = read_run(path).scenario.rounds.global_rounds
     with training_progress(rounds, quiet=quiet) as progress:
         return carry_on(path, progress, note, fresh=fresh, address=address)
 

@@ -10,7 +10,7 @@ from fedrt.cli.parser import (
     Parser,
     add_command,
     add_seeds_and_output,
-    out_folder,
+    in_folder,
     read_seeds,
     save_picture,
     typed_command,
@@ -43,6 +43,8 @@ def run(args: argparse.Namespace) -> None:
     """Search; print the answer with its evidence, or JSON; save both and a picture."""
     from rich.console import Console
 
+    from fedrt.files import gone_unless
+    from fedrt.policies import make_policy
     from fedrt.report.figures import size_figure
     from fedrt.report.progress import round_progress
     from fedrt.report.tables import size_sentence, size_table
@@ -52,10 +54,11 @@ def run(args: argparse.Namespace) -> None:
 
     deadline_s, seeds = read_duration(args.deadline, "--deadline"), read_seeds(args.seeds)
     span, scenario = fit_span(read_span(args.vary), args.scenario, args.settings)
-    out = out_folder(args.out, "size", scenario.name)
-    with round_progress(None, quiet=args.json) as progress:
+    make_policy(args.policy)
+    said = {"vary": args.vary, "command": typed_command()}
+    out = in_folder(args.out, "size", scenario.name, lambda path: open_folder(path, scenario, said))
+    with gone_unless(out, "size.json"), round_progress(None, quiet=args.json) as progress:
         found = size(args.scenario, span, deadline_s, args.policy, seeds, args.settings, progress)
-    open_folder(out, scenario, {"vary": args.vary, "command": typed_command()})
     save_size(out, found, args.policy, scenario.name, seeds)
     save_picture(lambda: size_figure(found, args.policy, scenario.name), out, "size")
     if args.json:

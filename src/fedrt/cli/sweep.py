@@ -11,7 +11,7 @@ from fedrt.cli.parser import (
     Parser,
     add_command,
     add_comparison,
-    out_folder,
+    in_folder,
     read_policies,
     read_seeds,
     save_picture,
@@ -38,6 +38,7 @@ def run(args: argparse.Namespace) -> None:
     """Check every point, run all, save table, data and picture; print a table or JSON."""
     from rich.console import Console
 
+    from fedrt.files import gone_unless
     from fedrt.report.figures import sweep_figure
     from fedrt.report.progress import round_progress
     from fedrt.report.tables import sweep_table
@@ -47,9 +48,11 @@ def run(args: argparse.Namespace) -> None:
     policies, seeds = read_policies(args.policies), read_seeds(args.seeds)
     sweep = plan_sweep(args.scenario, read_vary(args.vary), policies, seeds, args.settings)
     scenario = sweep.points[0].scenario
-    out = out_folder(args.out, "sweep", scenario.name)
-    open_folder(out, scenario, {"vary": sweep.vary, "command": typed_command()})
-    with round_progress(sweep.rounds, quiet=args.json) as progress:
+    said = {"vary": sweep.vary, "command": typed_command()}
+    out = in_folder(
+        args.out, "sweep", scenario.name, lambda path: open_folder(path, scenario, said)
+    )
+    with gone_unless(out, "sweep.json"), round_progress(sweep.rounds, quiet=args.json) as progress:
         outcomes = run_sweep(sweep, partial(save_sweep, out, sweep), progress)
     save_picture(lambda: sweep_figure(sweep, outcomes), out, "sweep")
     if args.json:

@@ -10,7 +10,6 @@ after a stop as a single run does.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, replace
@@ -18,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from fedrt.checks import Listed, Text, Whole
-from fedrt.errors import InfeasibleError, InputError
-from fedrt.files import write_json
+from fedrt.errors import InputError
+from fedrt.files import gone_unless, write_json
 from fedrt.policies import make_policy
 from fedrt.runs.account import Summary
 from fedrt.runs.directory import MOST_SEED, RunDirectory, open_folder, read_opened, read_run
@@ -103,14 +102,10 @@ def go_on(
     again, so that the command can be given anew.
     """
     results: dict[str, list[Summary]] = {name: [] for name in said.policies}
-    try:
+    with gone_unless(said.out, "*/rounds.parquet", fresh=fresh):
         for seed in said.seeds:
             for name, summary in _compare_on(seed, said, progress, note).items():
                 results[name].append(summary)
-    except (InputError, InfeasibleError):
-        if fresh and not any(said.out.glob("*/rounds.parquet")):
-            shutil.rmtree(said.out, ignore_errors=True)
-        raise
     write_json(said.out / "comparison.json", training_comparison(said.scenario.name, results))
     return results
 

@@ -124,7 +124,7 @@ class RunDirectory:
         shutil.rmtree(self.path, ignore_errors=True)
 
 
-def open_folder(path: Path, scenario: Scenario, run: Mapping[str, Any]) -> None:
+def open_folder(path: Path, scenario: Scenario, run: Mapping[str, Any]) -> Path:
     """Make a new folder for results that says what is about to run, on what, and where.
 
     It appears under its name with all of that inside, or not at all.
@@ -133,6 +133,7 @@ def open_folder(path: Path, scenario: Scenario, run: Mapping[str, Any]) -> None:
         write_text(folder / "config.toml", scenario_text(scenario, anywhere=True))
         write_json(folder / "run.json", {"format_version": FORMAT_VERSION, **run})
         write_json(folder / "environment.json", environment())
+    return path
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedrt.errors import FedrtError
-from fedrt.files import new_folder, write_json, write_text
+from fedrt.files import gone_unless, new_folder, write_json, write_text
 from fedrt.policies import Policy, make_policy
 from fedrt.runs.account import Account, Summary
 from fedrt.runs.directory import RunDirectory
@@ -62,24 +62,30 @@ def estimate(
     for name in policies:
         make_policy(name)
     worlds = {seed: make_world(scenario, seed) for seed in seeds}
-    if out is not None:
-        new_folder(out)
-        write_text(out / "config.toml", scenario_text(scenario))
     results: dict[str, list[Summary]] = {name: [] for name in policies}
-    for name in policies:
-        for seed, world in worlds.items():
-            directory = None
-            if out is not None:
-                folder = out / f"{name.replace(':', '.')}-{seed}"
-                directory = RunDirectory.create(folder, scenario, name, seed, command)
-            step = progress(name, seed) if progress is not None else None
-            results[name].append(
-                estimate_run(
-                    world, make_policy(name), directory, device_rows=device_rows, progress=step
+
+    def run_all() -> None:
+        for name in policies:
+            for seed, world in worlds.items():
+                directory = None
+                if out is not None:
+                    folder = out / f"{name.replace(':', '.')}-{seed}"
+                    directory = RunDirectory.create(folder, scenario, name, seed, command)
+                step = progress(name, seed) if progress is not None else None
+                results[name].append(
+                    estimate_run(
+                        world, make_policy(name), directory, device_rows=device_rows, progress=step
+                    )
                 )
-            )
-    if out is not None:
-        write_json(out / "comparison.json", comparison(scenario.name, results))
+
+    if out is None:
+        run_all()
+        return results
+    new_folder(out)
+    with gone_unless(out, "*/rounds.parquet"):
+        write_text(out / "config.toml", scenario_text(scenario, anywhere=True))
+        run_all()
+    write_json(out / "comparison.json", comparison(scenario.name, results))
     return results
 
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from fedrt import quantities as q
 from fedrt.checks import shown
 from fedrt.errors import InputError
 from fedrt.files import write_csv, write_json
@@ -17,6 +18,7 @@ from fedrt.scenario import load_scenario
 from fedrt.scenario.load import setting_value
 
 BUDGET = "fleet.energy_j_per_edge_round"
+BUDGET_RULE = f"a number of joules > 0 and <= {q.BUDGET_J.most:g}"
 LEAST_FACTOR, MOST_FACTOR, BUDGETS = 0.5, 4.0, 9
 
 
@@ -38,8 +40,9 @@ def read_budgets(text: str) -> list[float]:
     budgets = []
     for word in split_words(text):
         value = setting_value(word)
-        if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
-            raise InputError(f"--budgets {shown(word)}: must be a number of joules > 0")
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not 0 < value <= q.BUDGET_J.most:
+            raise InputError(f"--budgets {shown(word)}: must be {BUDGET_RULE}")
         budgets.append(value)
     if len(set(budgets)) < len(budgets):
         raise InputError(f"--budgets {shown(text)}: must name each budget only once")

@@ -159,7 +159,7 @@ def run_sweep(
         for point in sweep.points:
             outcomes.append(run_point(point, sweep, progress))
     finally:
-        if save is not None and outcomes:
+        if save is not None and any(outcome.results for outcome in outcomes):
             save(outcomes)
     if not any(outcome.results for outcome in outcomes):
         lines = [line for outcome in outcomes for line in outcome.infeasible.values()]

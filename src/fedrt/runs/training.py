@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from fedrt.checks import Flag, Listed, Maybe, Real, Text, Whole
-from fedrt.errors import FedrtError, InfeasibleError, InputError
-from fedrt.files import clear_torn
+from fedrt.errors import FedrtError, InputError
+from fedrt.files import clear_torn, gone_unless
 from fedrt.policies import Policy, make_policy
 from fedrt.runs.account import Account, Summary
 from fedrt.runs.checkpoint import Checkpoints, Record, Resumed
@@ -29,6 +29,8 @@ from fedrt.world.world import World
 
 Progress = Callable[[GlobalRound], None]
 RAY = "ray"
+PATH = Text(10_000)
+CHUNK, WORKERS = Whole(1, 10_000_000), Whole(1, 10_000)
 OpenTrainer = Callable[[World, "RunOptions", Path | None], AbstractContextManager[Any]]
 
 
@@ -38,9 +40,9 @@ class RunOptions:
 
     engine: str = setting(Text(), "stacked")
     device: str = setting(Text(), "cpu")
-    data_dir: str | None = setting(Maybe(Text(10_000)), None)
-    chunk: int | None = setting(Maybe(Whole(1, 10_000_000)), None)
-    workers: int | None = setting(Maybe(Whole(1, 10_000)), None)
+    data_dir: str | None = setting(Maybe(PATH), None)
+    chunk: int | None = setting(Maybe(CHUNK), None)
+    workers: int | None = setting(Maybe(WORKERS), None)
     checkpoint_every: int = setting(Whole(1, 1_000_000), 1)
     keep_checkpoints: int = setting(Whole(1, 1_000_000), 2)
     targets: tuple[float, ...] = setting(Listed(Real(least=0, most=1)), ())
@@ -74,26 +76,21 @@ def carry_on(
     that carry on several runs with one setup. `address` is that of another cluster than the run's
     own options name.
     """
-    run, options = _read(path)
-    if address is not None and options.engine != RAY:
-        raise InputError(f"--address: {path} trains with --engine {options.engine}, not {RAY}")
+    with gone_unless(path, "records", fresh=fresh):
+        run, options = _read(path)
+        if address is not None and options.engine != RAY:
+            raise InputError(f"--address: {path} trains with --engine {options.engine}, not {RAY}")
     if run.summary is not None:
         return run.summary
     directory = RunDirectory(path)
-    with directory.locked():
+    with directory.locked(), gone_unless(path, "records", fresh=fresh):
         # Read again: whoever held the lock until now may have ended the run.
         run, options = _read(path)
         if run.summary is not None:
             return run.summary
         options = replace(options, address=address or options.address)
-        checkpoints = open_checkpoints(path, options)
-        try:
-            job = Job(directory, checkpoints, options)
-            return _train(job, run, open_trainer or opened_trainer, progress, note)
-        except (InputError, InfeasibleError):
-            if fresh and not checkpoints.records.exists():
-                directory.remove()
-            raise
+        job = Job(directory, open_checkpoints(path, options), options)
+        return _train(job, run, open_trainer or opened_trainer, progress, note)
 
 
 def _read(path: Path) -> tuple[SavedRun, RunOptions]:

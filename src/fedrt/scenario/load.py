@@ -60,11 +60,11 @@ def _checked(table: Mapping[str, Any], problems: list[str]) -> Scenario:
 def scenario_text(scenario: Scenario, *, anywhere: bool = False) -> str:
     """The whole scenario as TOML, defaults included; loading it gives the same scenario.
 
-    `anywhere`: from any folder, with the whole path of every trace file.
+    `anywhere`: from any folder, with the whole path of every file it names.
     """
     table = table_of(scenario)
     if anywhere:
-        _locate_traces(table, Path.cwd())
+        _locate_files(table, Path.cwd())
     return toml_text(table)
 
 
@@ -72,7 +72,7 @@ def setting_value(raw: str) -> Any:
     """What a setting's text stands for: a TOML value, else a plain word."""
     try:
         return tomllib.loads(f"value = {raw}")["value"]
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # what TOML cannot read, and numbers of 5,000 digits
         return raw.strip()
 
 
@@ -81,7 +81,7 @@ def _load_layers(source: str) -> dict[str, Any]:
     is_preset = source in preset_names()
     table = _read_toml(PRESETS / f"{source}.toml" if is_preset else Path(source), source)
     if not is_preset:
-        _locate_traces(table, Path(source).resolve().parent)
+        _locate_files(table, Path(source).resolve().parent)
     table.setdefault("name", source if is_preset else Path(source).stem)
     table.setdefault("description", "")
     parent = table.pop("extends", None)
@@ -93,12 +93,20 @@ def _load_layers(source: str) -> dict[str, Any]:
     return _overlay(_load_layers(parent), table)
 
 
-def _locate_traces(table: dict[str, Any], folder: Path) -> None:
-    """Trace files are named as seen from the scenario file."""
-    faults = table.get("faults")
+def _locate_files(table: dict[str, Any], folder: Path) -> None:
+    """Traces and data files are named as seen from the scenario file."""
+    faults, learning = table.get("faults"), table.get("learning")
     for section in [*table.values(), *(faults.values() if isinstance(faults, dict) else ())]:
-        if isinstance(section, dict) and isinstance(section.get("file"), str):
-            section["file"] = str(folder / section["file"])
+        # A process of one's own has options of its own: what they mean is its business.
+        if isinstance(section, dict) and section.get("kind", "trace") == "trace":
+            _locate(section, "file", folder)
+    if isinstance(learning, dict) and str(learning.get("dataset")).endswith(".npz"):
+        _locate(learning, "dataset", folder)
+
+
+def _locate(section: dict[str, Any], name: str, folder: Path) -> None:
+    if isinstance(section.get(name), str):
+        section[name] = str(folder / section[name])
 
 
 def _read_toml(path: Path, source: str) -> dict[str, Any]:

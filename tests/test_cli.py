@@ -204,3 +204,48 @@ def test_text_that_no_file_can_hold_is_refused(tmp_path, capsys):
     with pytest.raises(FedrtError, match="cannot be written"):
         write_text(path, scenario_text(load_scenario("quickstart", [kind])))
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "line"),
+    [
+        ("plan - <&-", 2, "stdin: cannot be read: it is closed"),
+        ("scenario list >&-", 1, "stdout: is closed: there is nowhere to print to"),
+        (f"plan {STATE} >/dev/full", 1, "stdout: cannot be written: No space left on device"),
+        ("scenario list >/dev/full", 1, "stdout: cannot be written: No space left on device"),
+        ("plan no.json 2>&-", 2, None),
+    ],
+)
+def test_streams_that_are_closed_or_full(command, code, line):
+    shell = ["bash", "-c", f"{sys.executable} -m fedrt {command}"]
+    done = subprocess.run(shell, capture_output=True, check=False, timeout=120)
+    assert done.returncode == code
+    assert done.stderr.decode() == ("" if line is None else line + "\n")
+    assert done.stdout == b""
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ('channel={kind="trace",file="no.csv"}', "no.csv: cannot be read"),
+        ('bandwidth={kind="no_module:X"}', "no_module cannot be imported"),
+        ("learning.model_bits=measured", None),
+        ("fleet.cycles_per_sample=measured", None),
+    ],
+)
+def test_check_makes_the_world(setting, words, capsys):
+    assert main(["scenario", "check", "quickstart", "--set", setting]) == (2 if words else 0)
+    out, err = capsys.readouterr()
+    assert (words or "") in err
+    assert bool(out) == (words is None)
+
+
+def test_a_contraction_limit_without_links_is_said(tmp_path, capsys):
+    state = json.loads(STATE.read_text()) | {"contraction_limit": 0.5}
+    for name in ("backhaul_bps", "consensus_distance", "consensus_limit"):
+        del state[name]
+    path = tmp_path / "state.json"
+    path.write_text(json.dumps(state))
+    assert main(["plan", str(path), "--policy", "fedrt-plus"]) == 0
+    err = capsys.readouterr().err
+    assert err == "note: state.contraction_limit is not used without state.backhaul_bps\n"

@@ -56,6 +56,7 @@ class RoundState:
     books: GivenAllowance
     local_steps_given: bool
     """Whether the sender said how many local steps `cycles` stands for."""
+    contraction_limit_given: bool = False
 
 
 def load_state(path: str | Path) -> RoundState:
@@ -108,7 +109,7 @@ def read_state(data: object) -> RoundState:
     )
     limit = np.array([np.inf if value is None else value for value in allowance], dtype=np.float64)
     books = GivenAllowance(limit, np.array(edges["elapsed_s"]))
-    return RoundState(seen, books, "local_steps" in values)
+    return RoundState(seen, books, "local_steps" in values, "contraction_limit" in values)
 
 
 def _read_fields(

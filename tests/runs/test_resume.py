@@ -21,7 +21,7 @@ from fedrt.cli import main
 from fedrt.errors import FedrtError, InputError
 from fedrt.files import TORN
 from fedrt.runs.checkpoint import Checkpoints, Record, _read
-from fedrt.runs.directory import RunDirectory
+from fedrt.runs.directory import SUMMARY, TRAINED_SUMMARY, RunDirectory
 from fedrt.runs.estimate import estimate
 from fedrt.runs.training import carry_on, start_run
 from fedrt.turns import Distances
@@ -237,7 +237,31 @@ def test_all_checkpoints_damaged_starts_over_and_new_ones_count(untouched, tmp_p
     assert differences(untouched(), run) == []
 
 
-@pytest.mark.parametrize("damage", [*DAMAGES, Path.unlink])
+def respell(**arrays):
+    """The record with other arrays in place of its own."""
+
+    def damage(path):
+        with np.load(path) as whole:
+            np.savez(path, allow_pickle=False, **{**whole, **arrays})
+
+    return damage
+
+
+WRONG_RECORDS = [
+    respell(names=np.array("{")),
+    respell(names=np.array("7")),
+    respell(names=np.array('[["loss"]]')),
+    respell(values=np.zeros(1)),
+    respell(values=np.array("loss")),
+    respell(believed=np.zeros((2, 2)), true=np.zeros((2, 2))),
+    respell(believed=np.zeros(3)),
+    respell(true=np.float64(1)),
+    respell(true=np.array([["a"] * 3] * 3)),
+    respell(refused=np.zeros((2, 2), dtype=np.int64)),
+]
+
+
+@pytest.mark.parametrize("damage", [*DAMAGES, *WRONG_RECORDS, Path.unlink])
 @pytest.mark.parametrize("which", [0, 3])
 def test_a_damaged_record_goes_back_to_where_it_is_not_needed(damage, which, untouched, tmp_path):
     run = stopped(tmp_path / "run", 4)
@@ -440,6 +464,17 @@ def edit_run(**fields):
     return edit("run.json", change)
 
 
+def without(key):
+    """A run that has ended, with a summary that lacks something."""
+
+    def spoil(run):
+        summary = dict.fromkeys((*SUMMARY, *TRAINED_SUMMARY), 1)
+        del summary[key]
+        (run / "summary.json").write_text(json.dumps(summary))
+
+    return spoil
+
+
 @pytest.mark.parametrize(
     ("spoil", "says"),
     [
@@ -466,6 +501,8 @@ def edit_run(**fields):
         (lambda run: (run / "config.toml").unlink(), "config.toml"),
         (lambda run: (run / "summary.json").write_text("{"), "summary.json: cannot be read"),
         (lambda run: (run / "summary.json").write_text("7"), "summary.json = 7: must be"),
+        (without("total_time_s"), "summary.json: total_time_s: missing"),
+        (without("best_accuracy"), "summary.json: best_accuracy: missing"),
     ],
 )
 def test_what_is_no_run_is_one_line(spoil, says, tmp_path, capsys):

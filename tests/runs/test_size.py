@@ -233,3 +233,22 @@ def test_vary_twice_is_refused(capsys):
     args = ["--deadline", "1h", "--vary", "bandwidth.scale=1..2", "--vary", "backhaul.scale=1..2"]
     assert main(["size", "quickstart", *args]) == 2
     assert capsys.readouterr().err == "--vary: must be given once, not 2 times\n"
+
+
+def test_no_smaller_value_is_hinted_at_where_all_were_tried():
+    """All of 1 to 8 are tried: only the growth above the answer is worth a word."""
+    found = search(Span("edges", 1, 8, whole=True), 3.0, timed(lambda n: abs(n - 5)))
+    assert found.answer.value == 2
+    assert found.note.startswith("the time is not monotone in edges: it grows from")
+    assert "smaller value" not in found.note
+    wide = search(Span("edges", 1, 100, whole=True), 5.0, timed(lambda n: abs(n - 30) / 4))
+    assert "a smaller value that makes the deadline may lie between" in wide.note
+
+
+@pytest.mark.parametrize("key", ["learning.model_bits", "fleet.cycles_per_sample"])
+def test_a_number_that_may_be_a_word_can_be_sized(key):
+    span, _ = fit_span(Span(key, 100_000, 1_000_000), "quickstart")
+    assert span == Span(key, 1e5, 1e6)
+    assert not span.whole
+    with pytest.raises(InputError, match="must be a setting that is a number"):
+        fit_span(Span("fleet.cluster_sizes", 1, 2), "quickstart")

@@ -6,6 +6,7 @@ interrupted.
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -28,7 +29,10 @@ from fedrt.cli import (
     watch,
 )
 from fedrt.cli.parser import Parser
-from fedrt.errors import FedrtError
+from fedrt.errors import FedrtError, reason
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
+"""What printing fails with where the disk, or whatever stdout leads to, takes no more."""
 
 COMMANDS = (
     run,
@@ -49,10 +53,15 @@ COMMANDS = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit code."""
+    # Python has None for a stream that was closed before it started, and prints there elsewhere.
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
+        if sys.stdout is None:
+            raise FedrtError("stdout: is closed: there is nowhere to print to")
         args = build_parser().parse_args(argv)
         args.run(args)
         sys.stdout.flush()
@@ -63,10 +72,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # The reader went away; keep the interpreter from complaining once more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _let_go_of_stdout()  # the reader went away
         return 141
+    except OSError as error:
+        if error.filename is not None or error.errno not in FULL:
+            raise
+        _let_go_of_stdout()
+        print(f"stdout: cannot be written: {reason(error)}", file=sys.stderr)
+        return 1
     return 0
+
+
+def _let_go_of_stdout() -> None:
+    """Keep the interpreter from complaining about what is left to print once more at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def build_parser() -> Parser:

@@ -30,14 +30,18 @@ def run(args: argparse.Namespace) -> None:
 
     policy = make_policy(args.policy)
     if args.state == "-":
+        if sys.stdin is None:
+            raise InputError("stdin: cannot be read: it is closed")
         try:
             state = parse_state(sys.stdin.buffer.read().decode("utf-8"), "stdin")
-        except UnicodeDecodeError as error:
+        except (UnicodeDecodeError, OSError) as error:
             raise InputError(f"stdin: cannot be read: {reason(error)}") from None
     else:
         state = load_state(args.state)
-    backhaul = state.seen.backhaul
-    given = backhaul is not None and backhaul.contraction_limit is not None
-    if given and not uses_contraction_limit(policy):
-        print(f"note: {policy.name} does not use state.contraction_limit", file=sys.stderr)
+    if state.contraction_limit_given:
+        if not uses_contraction_limit(policy):
+            print(f"note: {policy.name} does not use state.contraction_limit", file=sys.stderr)
+        elif state.seen.backhaul is None:
+            line = "note: state.contraction_limit is not used without state.backhaul_bps"
+            print(line, file=sys.stderr)
     print(json.dumps(plan_round(state, policy, strict=args.strict), allow_nan=False))

@@ -39,8 +39,18 @@ def run_show(args: argparse.Namespace) -> None:
 
 
 def run_check(args: argparse.Namespace) -> None:
-    """Say that a scenario is valid, or what is wrong with it."""
-    from fedrt.scenario import load_scenario
+    """Say that a scenario is valid and its world can be made, or what is wrong with it."""
+    from dataclasses import replace
 
-    fleet = load_scenario(args.scenario, args.settings).fleet
+    from fedrt.scenario import load_scenario
+    from fedrt.scenario.fields import PerDevice
+    from fedrt.world.world import World
+
+    scenario = load_scenario(args.scenario, args.settings)
+    fleet = scenario.fleet
+    if scenario.needs_measuring:  # which takes the model and the data: any number does here
+        learning = replace(scenario.learning, model_bits=1.0)
+        fleet = replace(fleet, cycles_per_sample=PerDevice(1.0, 1.0))
+        scenario = replace(scenario, learning=learning, fleet=fleet)
+    World(scenario, seed=0)
     print(f"{args.scenario}: valid, {fleet.num_devices} devices on {fleet.num_edges} edge servers")

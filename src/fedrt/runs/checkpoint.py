@@ -59,16 +59,9 @@ class Checkpoints:
             arrays[REFUSED] = record.refused
         _write(self.records / f"{t:06}.npz", arrays)
 
-    def load_records(self, rounds: int) -> list[Record]:
-        """The records of the first so many rounds."""
-        records = []
-        for t in range(rounds):
-            arrays = _read(self.records / f"{t:06}.npz", RECORD, {REFUSED})
-            names = json.loads(str(arrays["names"]))
-            metrics = dict(zip(names, arrays["values"].tolist(), strict=True))
-            distances = Distances(arrays["believed"], arrays["true"])
-            records.append(Record(distances, metrics, arrays.get(REFUSED, none_refused())))
-        return records
+    def load_records(self, rounds: int, edges: int | None = None) -> list[Record]:
+        """The records of the first so many rounds, of a run with so many edges."""
+        return [_read_record(self.records / f"{t:06}.npz", edges) for t in range(rounds)]
 
     def save(self, rounds: int, state: Arrays) -> None:
         """Save the state after so many rounds, and drop all but the newest few.
@@ -82,11 +75,13 @@ class Checkpoints:
         for path in [*later, *paths[len(later) + self.keep :]]:
             path.unlink(missing_ok=True)
 
-    def load(self, like: Arrays, most: int | None = None) -> tuple[Arrays, list[Record], list[str]]:
+    def load(
+        self, like: Arrays, most: int | None = None, edges: int | None = None
+    ) -> tuple[Arrays, list[Record], list[str]]:
         """The newest state that reads and the records up to it; a note on each damaged file.
 
         It must have the names and shapes of the state given. No records: the run starts over.
-        With `most`, none after more rounds than that.
+        With `most`, none after more rounds than that. `edges` is the size of the distances.
         """
         notes: dict[str, None] = {}
         for path in self._all():
@@ -94,7 +89,7 @@ class Checkpoints:
                 continue
             try:
                 state = _read(path, like.keys())
-                records = self.load_records(int(path.stem))
+                records = self.load_records(int(path.stem), edges)
             except InputError as error:
                 notes[f"{error}; going back to an earlier state"] = None
                 continue
@@ -149,6 +144,31 @@ class Resumed:
         if t < len(self.records):
             return self.records[t].refused
         return self.learner.refused(t)
+
+
+def _read_record(path: Path, edges: int | None) -> Record:
+    """One record; a line about a file that holds something else."""
+    arrays = _read(path, RECORD, {REFUSED})
+    believed, true, values = arrays["believed"], arrays["true"], arrays["values"]
+    refused = arrays.get(REFUSED, none_refused())
+    try:
+        names = json.loads(str(arrays["names"]))
+    except (ValueError, RecursionError):
+        names = None
+    size = len(believed) if believed.ndim and edges is None else edges
+    good = (
+        isinstance(names, list)
+        and all(isinstance(name, str) for name in names)
+        and believed.shape == true.shape == (size, size)
+        and values.shape == (len(names),)
+        and all(array.dtype == np.float64 for array in (believed, true, values))
+        and refused.shape == (len(refused), 3)
+        and refused.dtype == np.int64
+    )
+    if not good:
+        raise InputError(f"{path}: cannot be read: is not the record of a round of this run")
+    metrics = dict(zip(names, values.tolist(), strict=True))
+    return Record(Distances(believed, true), metrics, refused)
 
 
 def _write(path: Path, arrays: Arrays) -> None:

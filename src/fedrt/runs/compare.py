@@ -178,7 +178,7 @@ def _train_together(
         shared: dict[bytes, Any] = {}
         rounds = []
         trainers = {name: Trainer(setup, shared) for name in jobs}
-        for name, records in _restore(seed, jobs, trainers, note).items():
+        for name, records in _restore(seed, said, jobs, trainers, note).items():
             job, trainer = jobs[name], trainers[name]
             job.directory.save_partition(setup.parts.class_counts(), setup.parts.edge_of_device)
             # A new policy for every seed, as separate runs would have: it may keep a state.
@@ -196,21 +196,22 @@ def _train_together(
 
 
 def _restore(
-    seed: int, jobs: Mapping[str, Job], trainers: Mapping[str, Any], note: Note
+    seed: int, said: Comparison, jobs: Mapping[str, Job], trainers: Mapping[str, Any], note: Note
 ) -> dict[str, list[Any]]:
     """Bring every learner to its newest state and give the records up to it.
 
     A stop may have come between two policies: those ahead go back a round, so that equal work is
     shared again.
     """
+    edges = said.scenario.fleet.num_edges
     likes = {name: trainer.state() for name, trainer in trainers.items()}
-    found = {name: job.checkpoints.load(likes[name]) for name, job in jobs.items()}
+    found = {name: job.checkpoints.load(likes[name], edges=edges) for name, job in jobs.items()}
     common = min(len(records) for _, records, _ in found.values())
     restored = {}
     for name, job in jobs.items():
         state, records, notes = found[name]
         if len(records) > common:
-            state, records, notes = job.checkpoints.load(likes[name], common)
+            state, records, notes = job.checkpoints.load(likes[name], common, edges)
         for line in notes:
             note(f"{name}, seed {seed}: {line}")
         if records:

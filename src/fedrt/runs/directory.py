@@ -43,6 +43,12 @@ IntArray = NDArray[np.int64]
 FORMAT_VERSION = 1
 MOST_SEED = 10**18 - 1
 TABLES = ("devices", "links", "edges", "rounds")
+SUMMARY = (
+    *("scenario", "policy", "seed", "global_rounds", "total_time_s", "energy_j_mean"),
+    *("energy_j_max", "over_budget_devices", "over_budget_j", "time_parts"),
+)
+TRAINED_SUMMARY = ("best_accuracy", "final_accuracy", "targets", "wall_s")
+"""What every summary has, and what that of a trained run has besides."""
 LIBRARIES = ("numpy", "numba", "pyarrow", "torch")
 MOST_OF_THE_TIME = 0.05
 """The greatest part of a run's wall time that saving its tables on the way may take."""
@@ -159,6 +165,9 @@ def read_run(path: Path) -> SavedRun:
     outcome = _read_json(summary) if summary.exists() else None
     if outcome is not None and not isinstance(outcome, dict):
         problems.append(problem(str(summary), outcome, "a table of named fields"))
+    elif outcome is not None:
+        needed = [*SUMMARY, *(() if run.get("options") is None else TRAINED_SUMMARY)]
+        problems += [f"{summary}: {key}: missing" for key in needed if key not in outcome]
     if problems or policy is None or seed is None:
         raise InputError(problems)
     return SavedRun(

@@ -15,7 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from fedrt.checks import Real, Whole, hint, shown
+from fedrt.checks import Either, Real, Whole, hint, shown
 from fedrt.errors import FedrtError, InfeasibleError, InputError
 from fedrt.files import write_csv, write_json
 from fedrt.policies import make_policy
@@ -112,11 +112,20 @@ class Sizing:
             return None
         a, b = grows[0]
         before, after = readable_time(a.worst_s), readable_time(b.worst_s)
-        return (
+        line = (
             f"the time is not monotone in {self.span.key}: it grows from {before} at"
-            f" {a.value:.10g} to {after} at {b.value:.10g}; a smaller value that makes the"
-            " deadline may lie between those tried"
+            f" {a.value:.10g} to {after} at {b.value:.10g}"
         )
+        if not self._gap_below():
+            return line
+        return f"{line}; a smaller value that makes the deadline may lie between those tried"
+
+    def _gap_below(self) -> bool:
+        """Whether there are values below the answer that were not tried."""
+        values = [each.value for each in self.tries]
+        if self.answer is not None:
+            values = [value for value in values if value <= self.answer.value]
+        return any(self.span.between(a, b) is not None for a, b in pairwise(values))
 
 
 def read_span(texts: Sequence[str]) -> Span:
@@ -142,6 +151,8 @@ def fit_span(span: Span, source: str | Path, settings: Sequence[str] = ()) -> tu
     """The span, whole if its setting is, and a valid scenario to show it with."""
     scenario = _some_valid(span, source, settings)
     rule = _rule_of(scenario, span.key)
+    if isinstance(rule, Either):  # a word or a number, and the ends are numbers
+        rule = rule.choose(span.high)
     ends_whole = float(span.low).is_integer() and float(span.high).is_integer()
     if isinstance(rule, Whole):
         if not ends_whole:

@@ -158,7 +158,8 @@ def _train(
     world, policy = make_world(run.scenario, run.seed, data_dir), make_policy(run.policy)
     tuning_file = job.directory.path / "tuning.json"
     with open_trainer(world, job.options, tuning_file) as trainer:
-        state, records, notes = job.checkpoints.load(trainer.state())
+        edges = world.fleet.num_edges
+        state, records, notes = job.checkpoints.load(trainer.state(), edges=edges)
         for line in (*trainer.setup.notes, *notes):
             note(line)
         if records:

@@ -198,7 +198,9 @@ def test_numbers_of_thousands_of_digits_are_one_line(args, number, tmp_path, mon
 def test_text_that_no_file_can_hold_is_refused(tmp_path, capsys):
     name = os.fsdecode(b'name="caf\xe9"')
     assert main(["estimate", "--set", name, "--out", str(tmp_path / "out")]) == 2
-    assert capsys.readouterr().err.startswith("scenario.name = ")
+    err = capsys.readouterr().err
+    assert err.startswith("scenario.name = ")
+    assert err.endswith(", in UTF-8 and without NUL\n")
     kind = os.fsdecode(b'channel={kind="a:B",x="caf\xe9"}')
     path = tmp_path / "file.toml"
     with pytest.raises(FedrtError, match="cannot be written"):

@@ -122,9 +122,11 @@ class Text:
     most: int = 1000
 
     def read(self, value: object, path: str, problems: list[str]) -> str | None:
-        if isinstance(value, str) and len(value) <= self.most and _is_text(value):
-            return value
-        problems.append(problem(path, value, f"a string of at most {self.most} characters"))
+        fits = isinstance(value, str) and len(value) <= self.most
+        if fits and _is_text(str(value)):
+            return str(value)
+        why = ", in UTF-8 and without NUL" if fits else ""
+        problems.append(problem(path, value, f"a string of at most {self.most} characters{why}"))
         return None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,7 +18,6 @@ def read_only(array: Array) -> Array:
 
 def freeze_arrays(state: Any) -> None:
     """Make every array of a frozen dataclass read-only; for its `__post_init__`."""
-    for f in fields(state):
-        value = getattr(state, f.name)
+    for name, value in list(vars(state).items()):
         if isinstance(value, np.ndarray) and value.flags.writeable:
-            object.__setattr__(state, f.name, read_only(value))
+            object.__setattr__(state, name, read_only(value))

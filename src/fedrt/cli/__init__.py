@@ -1,7 +1,7 @@
 """The command line: parse, call, print. Everything heavy is imported by the command that needs it.
 
-Exit codes: 0 done, 2 bad input, 3 infeasible under strict limits, 4 training diverged, 130
-interrupted.
+Exit codes: 0 done, 1 nowhere to write to, 2 bad input, 3 infeasible under strict limits, 4 training
+diverged, 130 interrupted.
 """
 
 from __future__ import annotations

@@ -16,7 +16,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
@@ -124,10 +123,6 @@ class RunDirectory:
         """Save everything; the summary last, as the sign that the run has ended."""
         self.save(history)
         write_json(self.path / "summary.json", summary)
-
-    def remove(self) -> None:
-        """Take the directory away again."""
-        shutil.rmtree(self.path, ignore_errors=True)
 
 
 def open_folder(path: Path, scenario: Scenario, run: Mapping[str, Any]) -> Path:

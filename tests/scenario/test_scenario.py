@@ -173,6 +173,11 @@ def test_files_are_named_as_seen_from_the_scenario_file(tmp_path, monkeypatch):
         'extends = "quickstart"\n[learning]\ndataset = "my.npz"\n'
         '[channel]\nkind = "a:B"\nfile = "as given"\n[bandwidth]\nkind = "trace"\nfile = "b.csv"\n'
     )
+    # Not there: it may be in the folder of data sets.
+    assert load_scenario(path).learning.dataset == "my.npz"
+    (tmp_path / "sub").mkdir()
+    for name in ("my.npz", "sub/my.npz"):
+        (tmp_path / name).touch()
     scenario = load_scenario(path)
     assert scenario.learning.dataset == str(tmp_path / "my.npz")
     assert scenario.bandwidth.file == str(tmp_path / "b.csv")

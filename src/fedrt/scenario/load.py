@@ -7,6 +7,7 @@ afresh, and giving one form of the energy budget drops the other.
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -94,14 +95,19 @@ def _load_layers(source: str) -> dict[str, Any]:
 
 
 def _locate_files(table: dict[str, Any], folder: Path) -> None:
-    """Traces and data files are named as seen from the scenario file."""
+    """Traces and data files are named as seen from the scenario file.
+
+    A data file that is not there may be in the folder of data sets, under its bare name.
+    """
     faults, learning = table.get("faults"), table.get("learning")
     for section in [*table.values(), *(faults.values() if isinstance(faults, dict) else ())]:
         # A process of one's own has options of its own: what they mean is its business.
         if isinstance(section, dict) and section.get("kind", "trace") == "trace":
             _locate(section, "file", folder)
-    if isinstance(learning, dict) and str(learning.get("dataset")).endswith(".npz"):
-        _locate(learning, "dataset", folder)
+    if isinstance(learning, dict):
+        dataset = str(learning.get("dataset"))
+        if dataset.endswith(".npz") and os.path.exists(folder / dataset):
+            _locate(learning, "dataset", folder)
 
 
 def _locate(section: dict[str, Any], name: str, folder: Path) -> None:

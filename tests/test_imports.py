@@ -8,7 +8,8 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[1] / "src" / "fedrt"
 
 ORDER = [
-    {"errors", "units", "graph", "seeding", "checks", "frozen", "quantities", "files", "plugins"},
+    {"errors", "units", "graph", "seeding", "signals", "checks", "frozen", "quantities"}
+    | {"files", "plugins"},
     {"scenario"},
     {"world"},
     {"plan", "ledger"},

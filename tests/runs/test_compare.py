@@ -199,6 +199,13 @@ class Stopped(KeyboardInterrupt):
         return progress
 
 
+def stop_after(rounds, policies, out, **options):
+    """A comparison on seed 0, stopped after so many rounds of all policies together."""
+    said = RunOptions(engine="sequential", **options)
+    with pytest.raises(Stopped):
+        compare(trained(), policies, [0], out, said, Stopped.after(rounds))
+
+
 @pytest.mark.parametrize("rounds", [1, 6, 19, 20, 21, 33, 39])
 def test_a_stopped_comparison_goes_on_as_if_nothing_had_happened(compared, rounds, tmp_path):
     """Four policies of five rounds on two seeds: stops in a round, between rounds and seeds."""
@@ -225,15 +232,7 @@ def test_a_stopped_comparison_goes_on_as_if_nothing_had_happened(compared, round
 def test_equal_work_is_done_once_after_a_stop_too(trainings, tmp_path):
     """Static-T is a round ahead of CE-FedAvg when the stop comes; it goes back to meet it."""
     pair = ["static-t", "ce-fedavg"]
-    with pytest.raises(Stopped):
-        compare(
-            trained(),
-            pair,
-            [0],
-            tmp_path / "out",
-            RunOptions(engine="sequential"),
-            Stopped.after(5),
-        )
+    stop_after(5, pair, tmp_path / "out")
     assert trainings == [(t, r) for t in range(3) for r in range(2)]
     trainings.clear()
     go_on(read_comparison(tmp_path / "out"), note=quiet)
@@ -245,15 +244,7 @@ def test_models_that_differ_at_the_stop_are_not_shared(trainings, compared, tmp_
     pair = ["static-t", "fedrt"]
     kept = parquet.read_table(whole / "fedrt-0" / "rounds.parquet")["links_kept"].to_numpy()
     first = int(np.flatnonzero(kept < 3)[0])
-    with pytest.raises(Stopped):
-        compare(
-            trained(),
-            pair,
-            [0],
-            tmp_path / "out",
-            RunOptions(engine="sequential", targets=(0.5, 0.999)),
-            Stopped.after(2 * (first + 1)),
-        )
+    stop_after(2 * (first + 1), pair, tmp_path / "out", targets=(0.5, 0.999))
     go_on(read_comparison(tmp_path / "out"), note=quiet)
     for policy in pair:
         assert differences(whole / f"{policy}-0", tmp_path / "out" / f"{policy}-0") == []
@@ -327,7 +318,6 @@ def test_what_is_no_comparison_is_refused(compared, tmp_path, capsys):
 
 def test_two_processes_do_not_train_the_same_comparison(tmp_path):
     out = tmp_path / "out"
-    with pytest.raises(Stopped):
-        compare(trained(), ["fedrt"], [0], out, RunOptions(engine="sequential"), Stopped.after(1))
+    stop_after(1, ["fedrt"], out)
     with RunDirectory(out / "fedrt-0").locked(), pytest.raises(InputError, match="another process"):
         go_on(read_comparison(out), note=quiet)

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from fedrt.errors import InputError
 from fedrt.experiments.paper import METHODS
+from fedrt.runs.directory import run_name
 from fedrt.scenario import Scenario, load_scenario
 from fedrt.scenario.fields import PerDevice
 
@@ -41,12 +42,7 @@ class Cell:
 
     @property
     def name(self) -> str:
-        return f"{self.column.name}/{cell_stem(self.policy, self.seed)}"
-
-
-def cell_stem(policy: str, seed: int) -> str:
-    """What a cell is called in its column."""
-    return f"{policy.replace(':', '.')}-{seed}"
+        return f"{self.column.name}/{run_name(self.policy, self.seed)}"
 
 
 TABLE = tuple(

@@ -18,11 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.errors import FedrtError, InputError, reason
-from fedrt.experiments.cells import Cell, cell_stem
+from fedrt.experiments.cells import Cell
 from fedrt.files import write_whole
 from fedrt.graph import links_of
 from fedrt.policies import make_policy
 from fedrt.runs.checkpoint import Record, Resumed
+from fedrt.runs.directory import run_name
 from fedrt.runs.loop import StandIn, make_world, run_rounds
 from fedrt.scenario import Scenario, read_scenario, scenario_text
 from fedrt.turns import Distances, GlobalRound, key_after_mixing, key_after_training
@@ -226,7 +227,7 @@ def _check_about(path: Path, about: dict[str, Any]) -> None:
     texts = (cell, policy, text, about.get("trained_as", ""))
     if not all(isinstance(each, str) for each in texts) or type(seed) is not int:
         raise InputError(f"{path}: does not say what it is")
-    if cell != f"{path.parent.name}/{path.stem}" or path.stem != cell_stem(str(policy), seed):
+    if cell != f"{path.parent.name}/{path.stem}" or path.stem != run_name(str(policy), seed):
         raise InputError(f"{path}: says that it is {cell}, {policy}, seed {seed}")
     if not isinstance(wall_s, (int, float)) or not 0 <= wall_s < np.inf:
         raise InputError(f"{path}: train_wall_s = {wall_s!r}: must be a number >= 0")

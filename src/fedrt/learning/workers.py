@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import pickle
 import signal
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import pairwise
@@ -24,6 +23,7 @@ from torch import Tensor
 from fedrt.errors import FedrtError, reason
 from fedrt.learning.engine import Trained, TrainingOrder, edge_starts, part_of, trained
 from fedrt.learning.engine_stacked import StackedEngine
+from fedrt.signals import uninterrupted
 
 # Freed memory stays with the process: taking it anew from the system for every step costs more
 # than the arithmetic saves.
@@ -152,28 +152,12 @@ def _deaf_children() -> Iterator[None]:
     """
     # On its start the tracker would unblock the signal again.
     resource_tracker.ensure_running()
-    with _ctrl_c_waits():
+    with uninterrupted():
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             yield
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@contextmanager
-def _ctrl_c_waits() -> Iterator[None]:
-    """Ctrl-C in the block is heard after it; only the main thread hears it at all."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    waiting: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, frame: waiting.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if waiting:
-        signal.raise_signal(signal.SIGINT)
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from fedrt.report.figures import (
 from fedrt.report.tables import comparison_table
 from fedrt.runs.account import Summary
 from fedrt.runs.compare import differences
+from fedrt.runs.directory import run_name
 from fedrt.runs.estimate import over_seeds
 from fedrt.scenario import Scenario
 from fedrt.units import readable_time, time_unit
@@ -121,7 +122,7 @@ def accuracy_figure(out: Path, policies: Sequence[str], seeds: Sequence[int]) ->
     columns = ["ends_at_s", "accuracy", "loss"]
     curves = {}
     for policy in policies:
-        folders = [out / f"{policy.replace(':', '.')}-{seed}" for seed in seeds]
+        folders = [out / run_name(policy, seed) for seed in seeds]
         tables = [parquet.read_table(f / "rounds.parquet", columns=columns) for f in folders]
         curves[policy] = {c: np.stack([table[c].to_numpy() for table in tables]) for c in columns}
     size, unit = time_unit(max(float(curve["ends_at_s"].max()) for curve in curves.values()))

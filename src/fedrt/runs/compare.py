@@ -21,7 +21,14 @@ from fedrt.errors import InputError
 from fedrt.files import gone_unless, write_json
 from fedrt.policies import make_policy
 from fedrt.runs.account import Summary
-from fedrt.runs.directory import MOST_SEED, RunDirectory, open_folder, read_opened, read_run
+from fedrt.runs.directory import (
+    MOST_SEED,
+    RunDirectory,
+    open_folder,
+    read_opened,
+    read_run,
+    run_name,
+)
 from fedrt.runs.estimate import comparison, over_seeds, time_ratio
 from fedrt.runs.loop import make_world
 from fedrt.runs.training import (
@@ -52,7 +59,7 @@ class Comparison:
 
     def folder(self, policy: str, seed: int) -> Path:
         """The run directory of one policy and seed."""
-        return self.out / f"{policy.replace(':', '.')}-{seed}"
+        return self.out / run_name(policy, seed)
 
 
 def start_comparison(

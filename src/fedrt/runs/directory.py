@@ -53,6 +53,11 @@ MOST_OF_THE_TIME = 0.05
 """The greatest part of a run's wall time that saving its tables on the way may take."""
 
 
+def run_name(policy: str, seed: int) -> str:
+    """What the directory of one run among several is called; `:` is no letter of a file's name."""
+    return f"{policy.replace(':', '.')}-{seed}"
+
+
 class RunDirectory:
     """The directory of one policy and seed while it runs."""
 

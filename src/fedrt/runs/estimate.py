@@ -12,7 +12,7 @@ from fedrt.errors import FedrtError
 from fedrt.files import gone_unless, new_folder, write_json, write_text
 from fedrt.policies import Policy, make_policy
 from fedrt.runs.account import Account, Summary
-from fedrt.runs.directory import RunDirectory
+from fedrt.runs.directory import RunDirectory, run_name
 from fedrt.runs.loop import make_world, run_rounds
 from fedrt.scenario import Scenario, scenario_text
 from fedrt.turns import GlobalRound
@@ -69,7 +69,7 @@ def estimate(
             for seed, world in worlds.items():
                 directory = None
                 if out is not None:
-                    folder = out / f"{name.replace(':', '.')}-{seed}"
+                    folder = out / run_name(name, seed)
                     directory = RunDirectory.create(folder, scenario, name, seed, command)
                 step = progress(name, seed) if progress is not None else None
                 results[name].append(

@@ -5,8 +5,6 @@ A fresh run and a resumed one go the same way: everything is read back from the 
 
 from __future__ import annotations
 
-import signal
-import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
@@ -24,6 +22,7 @@ from fedrt.runs.history import History
 from fedrt.runs.loop import make_world, run_rounds
 from fedrt.scenario import Scenario
 from fedrt.scenario.fields import read_table, setting
+from fedrt.signals import uninterrupted
 from fedrt.turns import GlobalRound
 from fedrt.world.world import World
 
@@ -230,19 +229,3 @@ class Job:
         if rounds % self.options.checkpoint_every == 0 or last:
             self.checkpoints.save(rounds, trainer.state())
         self.directory.save_sometimes(history)
-
-
-@contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Ctrl-C waits until the block is through."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    waiting: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, frame: waiting.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if waiting:
-        raise KeyboardInterrupt

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -92,20 +93,21 @@ class World:
         """
         fleet, rounds = self.fleet, self.scenario.rounds
         part: NDArray[np.int64] | slice = slice(None) if who is None else who
-        if isinstance(self.scenario.channel, Custom):
-            where = f"scenario.channel.snr_db in global round {t}, edge round {r}"
-            with own_code(where):
-                given = self._channel.snr_db(t, r)
-            snr_db = _checked(given, (fleet.num_devices,), q.SNR_DB, where)
-        else:
-            snr_db = self._channel.snr_db(t, r)
-        if isinstance(self.scenario.bandwidth, Custom):
-            where = f"scenario.bandwidth.hz in global round {t}, edge round {r}"
-            with own_code(where):
-                given = self._bandwidth.hz(t, r)
-            bandwidth_hz = _checked(given, (fleet.num_edges,), q.BANDWIDTH_HZ, where)
-        else:
-            bandwidth_hz = self._bandwidth.hz(t, r)
+        when = f"in global round {t}, edge round {r}"
+        snr_db = _given(
+            self.scenario.channel,
+            lambda: self._channel.snr_db(t, r),
+            (fleet.num_devices,),
+            q.SNR_DB,
+            f"scenario.channel.snr_db {when}",
+        )
+        bandwidth_hz = _given(
+            self.scenario.bandwidth,
+            lambda: self._bandwidth.hz(t, r),
+            (fleet.num_edges,),
+            q.BANDWIDTH_HZ,
+            f"scenario.bandwidth.hz {when}",
+        )
         return Observation(
             model_bits=self.model_bits,
             local_steps=rounds.local_steps,
@@ -123,14 +125,13 @@ class World:
 
     def backhaul_bps(self, t: int) -> FloatArray:
         """The speed of every link in global round t; 0 where there is none or it is down."""
-        if not isinstance(self.scenario.backhaul, Custom):
-            return np.where(self.links_up(t), self._backhaul.bps(t), 0.0)
+        settings, size = self.scenario.backhaul, self.fleet.num_edges
         where = f"scenario.backhaul.bps in global round {t}"
-        with own_code(where):
-            given = self._backhaul.bps(t)
-        size = self.fleet.num_edges
-        bps = _checked(given, (size, size), q.LINK_BPS, where, self.base_graph)
-        if not np.array_equal(bps, bps.T) or not (bps[self.base_graph] > 0).all():
+        ask, shape = (lambda: self._backhaul.bps(t)), (size, size)
+        bps = _given(settings, ask, shape, q.LINK_BPS, where, self.base_graph)
+        if isinstance(settings, Custom) and not (
+            np.array_equal(bps, bps.T) and (bps[self.base_graph] > 0).all()
+        ):
             rule = "symmetric and > 0 on every link of the base graph"
             raise InputError(f"{where}: must be {rule}")
         return np.where(self.links_up(t), bps, 0.0)
@@ -142,14 +143,20 @@ class World:
         return distance
 
 
-def _checked(
-    values: Any,
+def _given(
+    settings: object,
+    ask: Callable[[], Any],
     shape: tuple[int, ...],
     rule: Real,
     where: str,
     needed: NDArray[np.bool_] | None = None,
 ) -> FloatArray:
-    """A copy of what a user's process returned, 0 where not needed; or a line on what is wrong."""
+    """What a process answers; from a user's own, a checked copy, 0 where it is not needed."""
+    if not isinstance(settings, Custom):
+        answer: FloatArray = ask()
+        return answer
+    with own_code(where):
+        values = ask()
     try:
         if np.iscomplexobj(values):
             raise TypeError("it has complex ones")

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from data_files import write_own
 from learning_cases import small
 from numpy.testing import assert_allclose, assert_array_equal
 from torch.nn import functional as fn
@@ -446,3 +447,25 @@ def test_the_same_seed_gives_the_same_run_and_another_seed_another():
     other = Trainer(make_setup(World(small(), 1)))
     list(run_rounds(other.setup.world, make_policy("fedrt"), other))
     assert not torch.equal(one.models, other.models)
+
+
+@pytest.mark.parametrize(
+    ("shape", "words"),
+    [
+        ((3, 8, 8), ["taken as 3 x 8 with 8 channels; if they are 8 x 8 with 3,"]),
+        ((1, 8, 8), ["taken as 1 x 8 with 8 channels; if they are 8 x 8 with 1,"]),
+        ((8, 8, 3), []),
+        ((1, 8, 9), []),
+        ((3, 3, 3), []),
+    ],
+)
+def test_images_whose_channels_seem_to_come_first_get_a_note(tmp_path, shape, words):
+    rng = np.random.default_rng(0)
+    parts = {"x_train": rng.random((20, *shape)), "x_test": rng.random((8, *shape))}
+    write_own(tmp_path / "own.npz", **parts)
+    settings = (f'learning.dataset="{tmp_path}/own.npz"', "learning.model=resnet20")
+    setup = make_setup(World(small(*settings, 'learning.partition={kind="iid"}'), 0))
+    notes = [line for line in setup.notes if "taken as" in line]
+    assert len(notes) == len(words)
+    for note, word in zip(notes, words, strict=True):
+        assert word in note

@@ -213,7 +213,7 @@ def make_material(world: World, where: torch.device, data_dir: Path | None) -> M
     if where.type == "cpu" and "OMP_NUM_THREADS" not in os.environ and model.size < SMALL_MODEL:
         # Threads cost a small model more than they bring: twice the time with two.
         torch.set_num_threads(1)
-    notes = _notes(world.model_bits, model.num_parameters)
+    notes = (*_size_note(world.model_bits, model.num_parameters), *_layout_note(samples.shape))
     return Material(samples, batches, model, parts, notes)
 
 
@@ -247,7 +247,7 @@ def find_tuning(
     return Tuning(chunk or found.chunk, workers or found.workers, found.compiled)
 
 
-def _notes(model_bits: float, parameters: int) -> tuple[str, ...]:
+def _size_note(model_bits: float, parameters: int) -> tuple[str, ...]:
     """A line if the scenario's upload is not the model that trains."""
     bits = BITS_PER_PARAMETER * parameters
     if abs(model_bits - bits) <= 1e-3 * bits:
@@ -255,6 +255,17 @@ def _notes(model_bits: float, parameters: int) -> tuple[str, ...]:
     return (
         f"note: scenario.learning.model_bits = {model_bits:.6g}, but the model has {parameters}"
         f" parameters, {bits} bit; 'measured' takes them",
+    )
+
+
+def _layout_note(shape: tuple[int, ...]) -> tuple[str, ...]:
+    """A line if images look as if their channels came first in the file, as torch has them."""
+    if len(shape) != 3 or not (shape[1] in (1, 3) and shape[0] == shape[2] > 4):
+        return ()
+    channels, height, width = shape
+    return (
+        f"note: inputs are taken as {height} x {width} with {channels} channels; if they are"
+        f" {width} x {channels} with {height}, put the channels last",
     )
 
 

@@ -16,7 +16,6 @@ from fedrt.report.figures import (
     size_figure,
     sweep_figure,
 )
-from fedrt.report.tables import folded
 from fedrt.runs.front import BUDGET, front_points
 from fedrt.runs.size import Span, Try, search
 from fedrt.runs.sweep import plan_sweep, run_sweep
@@ -105,8 +104,6 @@ def test_names_on_axes_and_heads():
     assert key_label(BUDGET) == f"{BUDGET} (J)"
     assert key_label("backhaul.scale") == "backhaul.scale"
     assert short_names(["a.x", "b.x", "c.y"]) == {"a.x": "a.x", "b.x": "b.x", "c.y": "y"}
-    assert folded(BUDGET) == "fleet.energy\n_j_per_edge\n_round"
-    assert folded("[x]") == r"\[x]"
 
 
 def test_without_matplotlib_all_but_the_picture_is_there(tmp_path, monkeypatch, capsys):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.markup import escape
 from rich.table import Table
 
+from fedrt.report.folding import folded_policy
 from fedrt.runs.bound import BoundResult, beyond_limits
 from fedrt.runs.estimate import over_seeds
 from fedrt.scenario import Scenario
@@ -37,7 +37,7 @@ def bound_table(scenario: Scenario, results: Sequence[BoundResult]) -> Table:
         time = over_seeds([each.runs[i].time_s for each in results])
         above = over_seeds([each.above(each.runs[i]) for each in results])
         table.add_row(
-            escape(run.policy),
+            folded_policy(run.policy),
             readable_time(time["mean"]),
             f"{above['mean']:+.2%}",
             breaches(results, i),

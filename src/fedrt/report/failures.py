@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
+from fedrt.report.folding import folded_policy
 from fedrt.runs.account import Summary
 from fedrt.runs.failures import COUNTS
 from fedrt.units import readable_time
@@ -64,7 +65,7 @@ def failures_table(results: Mapping[str, Sequence[Summary]]) -> Table | None:
         beyond = _mean([run["faults"]["beyond_plan_s"] for run in runs])
         whole = _mean([run["total_time_s"] for run in runs])
         table.add_row(
-            policy,
+            folded_policy(policy),
             f"{every['delivered'] / every['expected']:.1%}" if every["expected"] else "-",
             *(f"{every[name]:.6g}" for name in shown),
             f"{_mean([run['faults']['wasted_j'] for run in runs]):.3g} J",

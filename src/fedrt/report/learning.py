@@ -18,6 +18,7 @@ from fedrt.report.figures import (
     policy_style,
     tidy_axes,
 )
+from fedrt.report.folding import folded_policy
 from fedrt.report.tables import comparison_table
 from fedrt.runs.account import Summary
 from fedrt.runs.compare import differences
@@ -68,9 +69,9 @@ def accuracy_table(results: Mapping[str, Sequence[Summary]]) -> Table:
     )
     table.add_column("policy", no_wrap=True)
     targets = list(results[first][0]["targets"])
-    names = ["best", "final", f"best - {first}", f"time - {first}"]
+    names = ["best", "final", *(f"{what} - {folded_policy(first)}" for what in ("best", "time"))]
     for name in [*names, *(f"to {target}" for target in targets)]:
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", overflow="fold")
     for policy, runs in results.items():
         best = over_seeds([run["best_accuracy"] for run in runs])
         final = over_seeds([run["final_accuracy"] for run in runs])
@@ -82,7 +83,7 @@ def accuracy_table(results: Mapping[str, Sequence[Summary]]) -> Table:
                 cells.append(readable_time(float(np.mean(known))))
             else:
                 cells.append(f"{len(known)} of {len(times)} seeds" if known else "never")
-        table.add_row(policy, *cells)
+        table.add_row(folded_policy(policy), *cells)
     return table
 
 

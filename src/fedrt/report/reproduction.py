@@ -12,6 +12,7 @@ from rich.table import Table
 from fedrt.experiments.beyond import LATE, Pair
 from fedrt.experiments.choices import Planned
 from fedrt.experiments.table import Figure, Row
+from fedrt.report.folding import folded_policy
 
 HEADS = (
     "method",
@@ -249,7 +250,7 @@ def print_table(rows: Sequence[Row]) -> None:
         for head in SHORT_HEADS:
             table.add_column(head, justify="left" if head == "method" else "right", no_wrap=True)
         for name, row in own:
-            table.add_row(*(escape(word) for word in _short_cells(name, row)))
+            table.add_row(*_short_cells(name, row))
         console.print(table)
     console.print("paper's in brackets. " + CAPTION, highlight=False, soft_wrap=False)
 
@@ -258,10 +259,10 @@ SHORT_HEADS = ("method", "time (h)", "energy (J)", "accuracy (%)", "FedRT saves"
 
 
 def _short_cells(name: str, row: Row) -> list[str]:
-    cells = [name.replace(" (", "\n(")]
-    between = "\n" if len(row.seeds) > 1 else " "  # with spreads a line has no room for both
+    policy, *seeds = name.split(" (")
+    cells = ["\n(".join([folded_policy(policy), *seeds])]
     for figure, digits in ((row.time, ".2f"), (row.energy, ".1f"), (row.accuracy, ".2f")):
-        paper = "" if figure.paper is None else f"{between}({_paper(figure, digits)})"
+        paper = "" if figure.paper is None else f"\n({_paper(figure, digits)})"
         cells.append(_ours(figure, digits) + paper)
     paper, ours = _saving(row.saving)
-    return [*cells, f"{ours}{between}({paper})" if paper else ours]
+    return [*cells, f"{ours}\n({paper})" if paper else ours]

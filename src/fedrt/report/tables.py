@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedrt.report.failures import failures_table
+from fedrt.report.folding import folded, folded_policy
 from fedrt.runs.account import PARTS, Summary
 from fedrt.runs.estimate import over_seeds, savings
 from fedrt.runs.front import BUDGET, FrontPoint
@@ -42,7 +42,7 @@ def comparison_table(scenario: Scenario, results: Mapping[str, Sequence[Summary]
         devices = over_seeds([run["over_budget_devices"] for run in runs])["mean"]
         joules = over_seeds([run["over_budget_j"] for run in runs])["mean"]
         table.add_row(
-            policy,
+            folded_policy(policy),
             readable_time(time["mean"]) + _spread(time),
             f"{energy['mean']:.4g} J" + _spread(energy),
             f"{devices:.3g} dev, {joules:.3g} J" if joules else "-",
@@ -69,7 +69,8 @@ def parts_table(results: Mapping[str, Sequence[Summary]]) -> Table:
     for policy, runs in results.items():
         whole = sum(run["total_time_s"] for run in runs)
         parts = [sum(run["time_parts"][name] for run in runs) for name in PARTS]
-        table.add_row(policy, *(f"{part / whole:.1%}" if whole else "" for part in parts))
+        shares = (f"{part / whole:.1%}" if whole else "" for part in parts)
+        table.add_row(folded_policy(policy), *shares)
     return table
 
 
@@ -125,28 +126,18 @@ def point_rows(sweep: Sweep, outcome: Outcome) -> Iterator[tuple[list[str], str]
     fastest = min((ran[name]["total_time_s"]["mean"] for name in ran), default=None)
     for name in sweep.policies:
         if name not in ran:
-            yield [escape(name), "infeasible", "", ""], ""
+            yield [folded_policy(name), "infeasible", "", ""], ""
             continue
         time, energy, devices = ran[name].values()
         yield (
             [
-                escape(name),
+                folded_policy(name),
                 readable_time(time["mean"]) + _spread(time),
                 f"{energy['mean']:.4g} J",
                 f"{devices['mean']:.3g} dev" if devices["mean"] else "-",
             ],
             "bold" if time["mean"] == fastest and len(ran) > 1 else "",
         )
-
-
-def folded(key: str, width: int = 12) -> str:
-    """A setting's name on lines short enough for a column's head."""
-    lines = [""]
-    for part in re.findall(r"[._]*[^._]+|[._]+", key):
-        if lines[-1] and len(lines[-1] + part) > width:
-            lines.append("")
-        lines[-1] += part
-    return escape("\n".join(lines))
 
 
 def size_table(found: Sizing, seeds: Sequence[int]) -> Table:
@@ -219,7 +210,7 @@ def front_table(sweep: Sweep, points: Sequence[FrontPoint]) -> Table:
         for policy in sweep.policies:
             point = found.get((budget_j, policy))
             style = "bold" if point is not None and point.efficient else ""
-            table.add_row(word, escape(policy), *front_cells(point), style=style)
+            table.add_row(word, folded_policy(policy), *front_cells(point), style=style)
             word = ""
         table.add_section()
     return table

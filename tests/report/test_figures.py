@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import sys
 
+import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
 
 from fedrt.cli import main
 from fedrt.report.figures import (
+    draw_seeds,
     front_figure,
     key_label,
+    legend_below,
+    new_figure,
     policy_style,
     save_figure,
     short_names,
@@ -97,6 +103,35 @@ def test_shipped_policies_look_different_without_colours():
     assert policy_style("my:Own", ["fedrt", "my:Own"])["marker"] not in {
         look["marker"] for look in looks
     }
+
+
+@pytest.mark.parametrize("every", [0.15, (0.05, 0.15)])
+@pytest.mark.parametrize("measured", [1, 2])
+def test_a_value_measured_once_is_seen_too(measured, every):
+    figure = new_figure(2, 2)
+    style = policy_style("fedrt", ["fedrt"]) | {"markevery": every}
+    values = np.array([[np.nan] * (4 - measured) + [3.0] * measured])
+    draw_seeds(figure.subplots(), np.arange(4.0), values, style)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    colour = np.round(255 * np.array(to_rgb(style["color"])))
+    assert (np.asarray(canvas.buffer_rgba())[..., :3] == colour).all(-1).any()
+
+
+def test_a_legend_of_long_names_stays_in_the_picture():
+    names = [f"my_research_package.scheduling_policies:HurrySlowest{i}" for i in range(5)]
+    figure = new_figure(4.6, 4.0)
+    axes = figure.subplots()
+    for name in ["fedrt", *names]:
+        axes.plot([0, 1], [0, 1], label=name)
+    legend_below(figure, axes)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    (legend,) = figure.legends
+    box = legend.get_window_extent(canvas.get_renderer())
+    assert 0 <= box.x0 < box.x1 <= figure.bbox.width
+    words = [text.get_text().replace("\n", "") for text in legend.get_texts()]
+    assert words == ["fedrt", *names]
 
 
 def test_names_on_axes_and_heads():

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from fedrt.errors import InputError
 from fedrt.files import write_whole
 from fedrt.policies import POLICIES
+from fedrt.report.folding import name_lines
 from fedrt.runs.estimate import over_seeds
 from fedrt.runs.front import FrontPoint
 from fedrt.runs.size import Sizing
@@ -26,6 +27,7 @@ from fedrt.units import readable_time, time_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 FloatArray = NDArray[np.float64]
@@ -45,6 +47,7 @@ UNDATED: dict[str, dict[str, Any]] = {
 }
 MOST_PANELS = 9
 MOST_TICKS = 6
+LEGEND_LETTERS = 28
 LOG_FROM = 5.0
 """Ratio of the ends of an axis from which it is logarithmic."""
 
@@ -109,16 +112,21 @@ def plain(text: str) -> str:
 
 def set_log(axes: Axes, axis: str, values: Sequence[float]) -> None:
     """A logarithmic axis with plain numbers, where its values span a wide range."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
     if min(values) <= 0 or max(values) < LOG_FROM * min(values):
         return
     (axes.set_xscale if axis == "x" else axes.set_yscale)("log")
     line = axes.xaxis if axis == "x" else axes.yaxis
     if max(values) < 1e3 * min(values):
-        line.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        line.set_major_formatter(FuncFormatter(lambda value, place: f"{value:g}"))
-        line.set_minor_formatter(NullFormatter())
+        plain_log(line)
+
+
+def plain_log(line: Axis) -> None:
+    """Plain numbers on a logarithmic axis of few decades."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    line.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    line.set_major_formatter(FuncFormatter(lambda value, place: f"{value:g}"))
+    line.set_minor_formatter(NullFormatter())
 
 
 def tidy_axes(axes: Axes) -> None:
@@ -135,30 +143,41 @@ def draw_seeds(axes: Axes, x: FloatArray, values: FloatArray, style: Mapping[str
     """
     there = ~np.isnan(values[0])
     x = np.atleast_2d(x).mean(0)[there]
-    axes.plot(x, values.mean(0)[there], **{"markevery": 0.15, **style})
+    every = {"markevery": 1} if len(x) == 1 else {}  # a fraction of no length has no place
+    axes.plot(x, values.mean(0)[there], **{"markevery": 0.15, **style, **every})
     if len(values) > 1:
         low, high = values.min(0)[there], values.max(0)[there]
         axes.fill_between(x, low, high, color=style["color"], alpha=0.12, lw=0)
 
 
 def legend_below(figure: Figure, *panels: Axes, inches: float = 1.5) -> None:
-    """One legend of all lines in the panels, in as few rows as columns of that width allow."""
+    """One legend of all lines in the panels, in as few rows as columns of that width allow.
+
+    In more where its words are too long for that.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
     found: dict[str, Any] = {}
     for axes in panels:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             found.setdefault(label, handle)
-    handles, labels = list(found.values()), list(found)
+    labels = ["\n".join(name_lines(label, LEGEND_LETTERS)) for label in found]
     room = max(1, int(figure.get_figwidth() / inches))
     rows = max(1, -(-len(labels) // room))
-    figure.legend(
-        handles,
-        labels,
-        loc="outside lower center",
-        ncols=max(1, -(-len(labels) // rows)),
-        frameon=False,
-        handlelength=3.2,
-        fontsize=9,
-    )
+    measure = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call]
+    for columns in range(max(1, -(-len(labels) // rows)), 0, -1):
+        legend = figure.legend(
+            list(found.values()),
+            labels,
+            loc="outside lower center",
+            ncols=columns,
+            frameon=False,
+            handlelength=3.2,
+            fontsize=9,
+        )
+        if columns == 1 or legend.get_window_extent(measure).width <= figure.bbox.width:
+            break
+        legend.remove()
 
 
 def sweep_figure(sweep: Sweep, outcomes: Sequence[Outcome]) -> Figure:

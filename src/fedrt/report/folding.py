@@ -1,4 +1,4 @@
-"""Long names on several lines, so that a table keeps its room for the numbers."""
+"""Long names on several lines, so that tables and legends have room for the rest."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ NAME_WIDTH = 16
 
 
 def folded(name: str, width: int = 12) -> str:
-    """A setting's name, a line for as many of its parts as fit into the width."""
-    return escape("\n".join(_lines(name, width)))
+    """A setting's name for a table, a line for as many of its parts as fit into the width."""
+    return escape("\n".join(name_lines(name, width)))
 
 
 def folded_policy(name: str) -> str:
-    """A policy's name or import path; a part that is too long by itself is cut."""
-    lines = _lines(name, NAME_WIDTH)
+    """A policy's name or import path for a table; a part too long by itself is cut."""
+    lines = name_lines(name, NAME_WIDTH)
     starts = range(0, max(map(len, lines)), NAME_WIDTH)
     cut = (line[i : i + NAME_WIDTH] for line in lines for i in starts)
     return escape("\n".join(piece for piece in cut if piece))
 
 
-def _lines(name: str, width: int) -> list[str]:
+def name_lines(name: str, width: int) -> list[str]:
+    """The name in pieces that begin at a dot, an underscore or a colon."""
     lines = [""]
     for part in re.findall(r"[._:]*[^._:]+|[._:]+", name):
         if lines[-1] and len(lines[-1] + part) > width:

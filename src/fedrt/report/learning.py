@@ -15,6 +15,8 @@ from fedrt.report.figures import (
     draw_seeds,
     legend_below,
     new_figure,
+    plain,
+    plain_log,
     policy_style,
     tidy_axes,
 )
@@ -128,7 +130,7 @@ def accuracy_figure(out: Path, policies: Sequence[str], seeds: Sequence[int]) ->
         curves[policy] = {c: np.stack([table[c].to_numpy() for table in tables]) for c in columns}
     size, unit = time_unit(max(float(curve["ends_at_s"].max()) for curve in curves.values()))
     for policy, curve in curves.items():
-        style = policy_style(policy, policies) | {"label": policy}
+        style = policy_style(policy, policies) | {"label": plain(policy)}
         for axes, name, scale in ((left, "accuracy", 100.0), (right, "loss", 1.0)):
             draw_seeds(axes, curve["ends_at_s"] / size, curve[name] * scale, style)
     for axes, label in ((left, "test accuracy of the average model (%)"), (right, "training loss")):
@@ -138,5 +140,6 @@ def accuracy_figure(out: Path, policies: Sequence[str], seeds: Sequence[int]) ->
     if any((np.asarray(line.get_ydata()) > 0).any() for line in right.get_lines()):
         # Not where nobody has trained.
         right.set_yscale("log")
+        plain_log(right.yaxis)
     legend_below(figure, left)
     return figure

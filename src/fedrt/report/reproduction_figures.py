@@ -27,6 +27,7 @@ from fedrt.report.figures import (
     legend_below,
     new_figure,
     plain,
+    plain_log,
     policy_style,
     tidy_axes,
 )
@@ -97,7 +98,7 @@ def convergence_figures(
             for axes, words in ((left, "training loss"), (right, "test accuracy (%)")):
                 _label(axes, _titled(column.title, curves), "simulated training time (h)", words)
             left.set_yscale("log")
-            _plain_log(left)
+            plain_log(left.yaxis)
         legend_below(figure, *grid.flat)
         figures[f"fig-convergence-{data}"] = figure
     return figures
@@ -215,12 +216,3 @@ def _label(axes: Axes, title: str, x: str, y: str) -> None:
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     tidy_axes(axes)
-
-
-def _plain_log(axes: Axes) -> None:
-    """Plain numbers on a logarithmic axis of few decades."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, place: f"{value:g}"))
-    axes.yaxis.set_minor_formatter(NullFormatter())

@@ -11,7 +11,8 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from fedrt.errors import FedrtError, InputError, reason
+from fedrt.cli import guarded
+from fedrt.errors import InputError, reason
 from fedrt.experiments.cells import ROWS, SEEDS
 from fedrt.files import write_text
 
@@ -100,15 +101,16 @@ def read_rows(path: Path) -> Rows:
 
 
 def main() -> int:
-    """Write all pages, or none; the exit code."""
-    try:
-        pages = {name: page(name) for name in PAGES}
-        for name, text in pages.items():
-            write_text(ROOT / name, text)
-            print(f"{name} written")
-    except FedrtError as error:
-        print(error.report(), file=sys.stderr)
-        return error.exit_code
+    """Write the tables; the exit code."""
+    return guarded(write_pages)
+
+
+def write_pages() -> int:
+    """Write all pages, or none."""
+    pages = {name: page(name) for name in PAGES}
+    for name, text in pages.items():
+        write_text(ROOT / name, text)
+        print(f"{name} written")
     return 0
 
 

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fedrt.errors import FedrtError, InputError
+from fedrt.cli import guarded
+from fedrt.errors import InputError
 from fedrt.experiments.carry_out import Store, carry_out, check_same
 from fedrt.experiments.cells import DTYPES, WHAT, Cell, Column, in_full
 from fedrt.experiments.kept import Kept, plan_again, read_kept
@@ -47,14 +48,7 @@ def find_cell(name: str) -> tuple[Cell, Kept]:
 
 def main() -> int:
     """Train one cell again; the exit code."""
-    try:
-        return verify()
-    except FedrtError as error:
-        print(error.report(), file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
+    return guarded(verify)
 
 
 def verify() -> int:

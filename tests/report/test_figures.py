@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
+from pyarrow import parquet
 
 from fedrt.cli import main
 from fedrt.report.figures import (
@@ -22,6 +24,7 @@ from fedrt.report.figures import (
     size_figure,
     sweep_figure,
 )
+from fedrt.report.learning import accuracy_figure
 from fedrt.runs.front import BUDGET, front_points
 from fedrt.runs.size import Span, Try, search
 from fedrt.runs.sweep import plan_sweep, run_sweep
@@ -132,6 +135,20 @@ def test_a_legend_of_long_names_stays_in_the_picture():
     assert 0 <= box.x0 < box.x1 <= figure.bbox.width
     words = [text.get_text().replace("\n", "") for text in legend.get_texts()]
     assert words == ["fedrt", *names]
+
+
+def test_the_loss_axis_has_plain_numbers(tmp_path):
+    (tmp_path / "fedrt-0").mkdir()
+    rows = {"ends_at_s": [1.0, 2.0], "accuracy": [0.1, 0.5], "loss": [2.9, 1.5]}
+    parquet.write_table(pa.table(rows), tmp_path / "fedrt-0" / "rounds.parquet")
+    figure = accuracy_figure(tmp_path, ["fedrt"], [0])
+    FigureCanvasAgg(figure).draw()
+    axis = figure.axes[1].yaxis
+    words = [
+        each.get_text() for which in ("major", "minor") for each in axis.get_ticklabels(which=which)
+    ]
+    assert "2" in words
+    assert not any("10" in word for word in words)
 
 
 def test_names_on_axes_and_heads():

@@ -10,7 +10,7 @@ import errno
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from fedrt import __version__
 from fedrt.cli import (
@@ -59,12 +59,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    return guarded(lambda: _run(argv))
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    if sys.stdout is None:
+        raise FedrtError("stdout: is closed: there is nowhere to print to")
+    args = build_parser().parse_args(argv)
+    args.run(args)
+    sys.stdout.flush()
+    return 0
+
+
+def guarded(work: Callable[[], int]) -> int:
+    """The exit code of the work; what stops it is a line on stderr."""
     try:
-        if sys.stdout is None:
-            raise FedrtError("stdout: is closed: there is nowhere to print to")
-        args = build_parser().parse_args(argv)
-        args.run(args)
-        sys.stdout.flush()
+        return work()
     except FedrtError as error:
         print(error.report(), file=sys.stderr)
         return error.exit_code
@@ -80,7 +90,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         _let_go_of_stdout()
         print(f"stdout: cannot be written: {reason(error)}", file=sys.stderr)
         return 1
-    return 0
 
 
 def _let_go_of_stdout() -> None:

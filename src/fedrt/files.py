@@ -40,7 +40,8 @@ def write_whole(path: Path, write: Callable[[Path], None]) -> None:
 def clear_torn(folder: Path) -> None:
     """Remove what a killed writer left half written; only where nobody else writes."""
     for path in folder.glob(f".*{TORN}"):
-        path.unlink(missing_ok=True)
+        if path.is_symlink() or path.is_file():
+            path.unlink(missing_ok=True)
 
 
 def make_folder(path: Path) -> None:

@@ -171,6 +171,9 @@ def resumed_path(args: argparse.Namespace) -> Path:
     if given:
         names = ", ".join(OPTION_NAMES.get(n, "--" + n.replace("_", "-")) for n in given)
         raise InputError(f"--resume: takes everything from its directory, not {names}")
+    from fedrt.runs.foreign import refuse_links
+
+    refuse_links(Path(args.resume))  # before anything in it is read
     return Path(args.resume)
 
 

@@ -27,6 +27,7 @@ from fedrt.experiments.kept import (
 from fedrt.files import TORN, clear_torn
 from fedrt.policies import make_policy
 from fedrt.runs.directory import RunDirectory, environment, read_run
+from fedrt.runs.foreign import refuse_links
 from fedrt.runs.loop import make_world
 from fedrt.runs.training import Progress, RunOptions, carry_on, make_run_setup, start_run
 from fedrt.scenario import Scenario, read_scenario
@@ -232,6 +233,8 @@ def carry_out(
     show: ShowCell | None = None,
 ) -> dict[str, Kept]:
     """Every cell by its name; those that are not kept yet are trained, one after the other."""
+    if _is_there(store.runs):
+        refuse_links(store.runs, itself=True)
     found = look_up(cells, store, note)
     store.check_writable(cell.name for cell in cells if cell.name not in found)
     shop = Workshop()

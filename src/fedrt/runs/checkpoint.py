@@ -9,8 +9,9 @@ bit for bit, and training goes on from there.
 from __future__ import annotations
 
 import json
-import shutil
+import re
 from collections.abc import Mapping, Set
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ from fedrt.turns import Distances, EdgeRound, Learner, none_refused
 Arrays = Mapping[str, NDArray[Any]]
 
 RECORD = {"believed", "true", "names", "values"}
+OWN_NAME = re.compile(r"[0-9]{6,18}\.npz")
+"""How checkpoints and records are named: no other file is ever removed."""
 REFUSED = "refused"
 """Only in the record of a round in which updates were refused."""
 
@@ -104,20 +107,36 @@ class Checkpoints:
 
     def _all(self) -> list[Path]:
         """Newest first."""
-        found = (path for path in self.checkpoints.glob("*.npz") if path.stem.isdigit())
-        return sorted(found, reverse=True)
+        return sorted(_own_files(self.checkpoints), key=lambda path: int(path.stem), reverse=True)
 
     def clear(self) -> None:
         """Remove the states of a finished run, and its records."""
         self.clear_records()
-        shutil.rmtree(self.checkpoints, ignore_errors=True)
+        _remove_own(self.checkpoints)
 
     def clear_records(self) -> None:
         """Remove the records of a finished run: its tables hold the same."""
-        if self.records.is_dir():
-            for path in self.records.iterdir():
-                path.unlink(missing_ok=True)
-            self.records.rmdir()
+        _remove_own(self.records)
+
+
+def _own_files(folder: Path) -> list[Path]:
+    """The files of our own naming in a folder; none where it is a link or not there."""
+    try:
+        if folder.is_symlink():
+            return []
+        return [path for path in folder.iterdir() if OWN_NAME.fullmatch(path.name)]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _remove_own(folder: Path) -> None:
+    """Remove the files of our own naming, and the folder unless it holds others."""
+    for path in _own_files(folder):
+        if path.is_symlink() or path.is_file():
+            path.unlink(missing_ok=True)
+    if not folder.is_symlink():
+        with suppress(OSError):  # not there, no folder, or not empty
+            folder.rmdir()
 
 
 class Resumed:

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fedrt.checks import Listed, Text, Whole
+from fedrt.checks import Listed, Text, Whole, problem
 from fedrt.errors import InputError
 from fedrt.files import gone_unless, write_json
 from fedrt.policies import make_policy
@@ -30,6 +30,7 @@ from fedrt.runs.directory import (
     run_name,
 )
 from fedrt.runs.estimate import comparison, over_seeds, time_ratio
+from fedrt.runs.foreign import refuse_links
 from fedrt.runs.loop import make_world
 from fedrt.runs.training import (
     RAY,
@@ -83,6 +84,7 @@ def read_comparison(path: Path, address: str | None = None) -> Comparison:
 
     `address` is that of another cluster than its own options name.
     """
+    refuse_links(path)
     run, where = read_opened(path, "a comparison"), path / "run.json"
     if not {"policies", "seeds", "options"} <= run.keys():
         raise InputError(f"{path}: is no comparison that can go on: fedrt compare makes them")
@@ -92,6 +94,12 @@ def read_comparison(path: Path, address: str | None = None) -> Comparison:
     command = Text(100_000).read(run.get("command"), f"{where}: command", problems)
     if problems or not policies or not seeds:
         raise InputError(problems or f"{where}: names no policy or no seed")
+    for what, values in (("policies", policies), ("seeds", seeds)):
+        if len({*values}) < len(values):
+            raise InputError(problem(f"{where}: {what}", values, "each named once"))
+    for name in policies:
+        run_name(name, 0)
+        make_policy(name)  # complains before any folder is made
     options = read_options(path, run["options"])
     if address is not None and options.engine != RAY:
         raise InputError(f"--address: {path} trains with --engine {options.engine}, not {RAY}")

@@ -34,6 +34,7 @@ import fedrt
 from fedrt.checks import Text, Whole, problem
 from fedrt.errors import FedrtError, InputError, reason
 from fedrt.files import whole_folder, write_json, write_text, write_whole
+from fedrt.runs.foreign import open_lock
 from fedrt.runs.history import History
 from fedrt.scenario import Scenario, load_scenario, scenario_text
 
@@ -49,13 +50,27 @@ SUMMARY = (
 TRAINED_SUMMARY = ("best_accuracy", "final_accuracy", "targets", "wall_s")
 """What every summary has, and what that of a trained run has besides."""
 LIBRARIES = ("numpy", "numba", "pyarrow", "torch")
+LONGEST_NAME = 200
+"""Characters of a run directory's name; systems take 255 bytes."""
 MOST_OF_THE_TIME = 0.05
 """The greatest part of a run's wall time that saving its tables on the way may take."""
 
 
 def run_name(policy: str, seed: int) -> str:
-    """What the directory of one run among several is called; `:` is no letter of a file's name."""
-    return f"{policy.replace(':', '.')}-{seed}"
+    """What the directory of one run among several is called; `:` is no letter of a file's name.
+
+    A policy's name may come from a file: one that would lead elsewhere is refused.
+    """
+    name = f"{policy.replace(':', '.')}-{seed}"
+    if (
+        name[0] in ".-"
+        or len(name) > LONGEST_NAME
+        or not name.isprintable()
+        or set(name) & {*"/\\"}
+    ):
+        rule = f"a name for a folder: at most {LONGEST_NAME} characters, no / or \\, no . in front"
+        raise InputError(problem("policy", policy, rule))
+    return name
 
 
 class RunDirectory:
@@ -85,15 +100,17 @@ class RunDirectory:
         import fcntl
 
         try:
-            file = (self.path / ".lock").open("w")
+            file = open_lock(self.path / ".lock")
         except OSError as error:
-            raise FedrtError(f"{self.path}: cannot be written: {reason(error)}") from None
-        with file:
+            raise FedrtError(f"{self.path / '.lock'}: cannot be written: {reason(error)}") from None
+        try:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise InputError(f"{self.path}: another process is at this run") from None
             yield
+        finally:
+            os.close(file)
 
     def save_sometimes(self, history: History) -> None:
         """Save the tables unless that was done a short while ago."""

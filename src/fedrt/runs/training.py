@@ -18,6 +18,7 @@ from fedrt.policies import Policy, make_policy
 from fedrt.runs.account import Account, Summary
 from fedrt.runs.checkpoint import Checkpoints, Record, Resumed
 from fedrt.runs.directory import RunDirectory, SavedRun, read_run
+from fedrt.runs.foreign import refuse_links
 from fedrt.runs.history import History
 from fedrt.runs.loop import make_world, run_rounds
 from fedrt.scenario import Scenario
@@ -75,6 +76,8 @@ def carry_on(
     that carry on several runs with one setup. `address` is that of another cluster than the run's
     own options name.
     """
+    if not fresh:
+        refuse_links(path)
     with gone_unless(path, "records", fresh=fresh):
         run, options = _read(path)
         if address is not None and options.engine != RAY:

@@ -200,7 +200,7 @@ def test_text_that_no_file_can_hold_is_refused(tmp_path, capsys):
     assert main(["estimate", "--set", name, "--out", str(tmp_path / "out")]) == 2
     err = capsys.readouterr().err
     assert err.startswith("scenario.name = ")
-    assert err.endswith(", in UTF-8 and without NUL\n")
+    assert err.endswith(", in UTF-8 and without control characters\n")
     kind = os.fsdecode(b'channel={kind="a:B",x="caf\xe9"}')
     path = tmp_path / "file.toml"
     with pytest.raises(FedrtError, match="cannot be written"):

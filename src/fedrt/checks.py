@@ -9,12 +9,18 @@ from __future__ import annotations
 
 import json
 import math
+import reprlib
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
+from unicodedata import category
+
+from fedrt.errors import printable
 
 LONGEST_SHOWN = 60
+MOST_LINES = 200
+"""Lines about the items of one list or the unknown fields of one table."""
 
 
 class Rule(Protocol):
@@ -26,19 +32,34 @@ class Rule(Protocol):
 
 
 def shown(value: object) -> str:
-    """A short one-line form of any value, as a person would have typed it."""
+    """A short one-line form of any value, as a person would have typed it.
+
+    No more of a long value is formatted than is shown.
+    """
     try:
-        text = json.dumps(value, ensure_ascii=False)
+        text = _beginning(value)
     except (TypeError, ValueError, RecursionError):
         text = _repr(value)
-    text = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+    text = printable(text[: LONGEST_SHOWN + 1])
     return text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 3] + "..."
+
+
+def _beginning(value: object) -> str:
+    """The first characters of the value as JSON."""
+    if isinstance(value, str):
+        value = value[: 2 * LONGEST_SHOWN]
+    text = ""
+    for piece in json.JSONEncoder(ensure_ascii=False).iterencode(value):
+        text += piece
+        if len(text) > LONGEST_SHOWN:
+            break
+    return text
 
 
 def _repr(value: object) -> str:
     """Python's own form; not every number can be written in digits."""
     try:
-        return repr(value)
+        return reprlib.repr(value)
     except Exception:
         return hex(value) if isinstance(value, int) else f"a {type(value).__name__}"
 
@@ -117,22 +138,26 @@ class Whole:
 
 @dataclass(frozen=True)
 class Text:
-    """A string of at most `most` characters that a file can hold."""
+    """A string of at most `most` characters that a file can hold and a terminal can show."""
 
     most: int = 1000
+    lines: bool = False
+    """Whether it may have several lines, and tabs."""
 
     def read(self, value: object, path: str, problems: list[str]) -> str | None:
         fits = isinstance(value, str) and len(value) <= self.most
-        if fits and _is_text(str(value)):
+        if fits and _is_text(str(value), self.lines):
             return str(value)
-        why = ", in UTF-8 and without NUL" if fits else ""
+        why = ", in UTF-8 and without control characters" if fits else ""
         problems.append(problem(path, value, f"a string of at most {self.most} characters{why}"))
         return None
 
 
-def _is_text(value: str) -> bool:
-    """Without NUL, and without the halves of characters that stand for bytes that are no UTF-8."""
-    return "\0" not in value and not any("\ud800" <= char <= "\udfff" for char in value)
+def _is_text(value: str, lines: bool) -> bool:
+    """Without control characters and the halves of characters that stand for bytes of no UTF-8."""
+    if lines:
+        value = value.replace("\n", "").replace("\t", "")
+    return value.isprintable() or not any(category(char) in ("Cc", "Cs") for char in value)
 
 
 @dataclass(frozen=True)
@@ -172,9 +197,13 @@ class Listed:
             size = f"{self.least} to {self.most}"
             problems.append(problem(path, value, f"a list of {size} items"))
             return None
-        before = len(problems)
-        items = tuple(self.item.read(v, f"{path}[{i}]", problems) for i, v in enumerate(value))
-        return items if len(problems) == before else None
+        before, items = len(problems), []
+        for i, item in enumerate(value):
+            items.append(self.item.read(item, f"{path}[{i}]", problems))
+            if len(problems) - before >= MOST_LINES:
+                problems.append(f"{path}: items after {path}[{i}] were not looked at")
+                break
+        return tuple(items) if len(problems) == before else None
 
 
 @dataclass(frozen=True)
@@ -212,9 +241,11 @@ def keys_of(
     for key in needed:
         if key not in table:
             problems.append(f"{path}.{key}: missing")
-    for key in table:
-        if key not in known:
-            problems.append(f"{path}.{shown(key)[1:-1]}: unknown field{hint(str(key), known)}")
+    unknown = [str(key) for key in table if key not in known]
+    for key in unknown[:MOST_LINES]:
+        problems.append(f"{path}.{shown(key)[1:-1]}: unknown field{hint(key, known)}")
+    if len(unknown) > MOST_LINES:
+        problems.append(f"{path}: and {len(unknown) - MOST_LINES} more unknown fields")
     return table
 
 
@@ -222,5 +253,5 @@ def hint(word: str, known: Sequence[str]) -> str:
     """A trailing suggestion when a known word is close to a mistyped one."""
     import difflib
 
-    close = difflib.get_close_matches(word, known, n=1)
+    close = difflib.get_close_matches(word[:LONGEST_SHOWN], known, n=1)
     return f"; did you mean {close[0]}?" if close else ""

@@ -5,7 +5,6 @@ The contract is in docs/plan.md. `read_state` checks everything once; `plan_roun
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from fedrt.control.limits import broken_limits
 from fedrt.cost.round import RoundCost, global_round_time_s, price
 from fedrt.errors import InfeasibleError, InputError, reason
 from fedrt.graph import is_connected, links_of
+from fedrt.inputs import parse_json, read_text
 from fedrt.ledger import GivenAllowance, overspend_j
 from fedrt.plan import Plan
 from fedrt.policies import Policy, make_policy
@@ -62,8 +62,8 @@ class RoundState:
 def load_state(path: str | Path) -> RoundState:
     """The state in a JSON file."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError, ValueError) as error:
+        text = read_text(Path(path))
+    except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read: {reason(error)}") from None
     return parse_state(text, str(path))
 
@@ -71,19 +71,10 @@ def load_state(path: str | Path) -> RoundState:
 def parse_state(text: str, source: str = "state") -> RoundState:
     """The state in a JSON text."""
     try:
-        data = json.loads(text, object_pairs_hook=_unique_keys)
+        data = parse_json(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{source}: is not JSON: {reason(error)}") from None
     return read_state(data)
-
-
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    table = dict(pairs)
-    if len(table) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the field {twice!r} is given twice in one object")
-    return table
 
 
 def read_state(data: object) -> RoundState:

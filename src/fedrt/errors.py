@@ -17,8 +17,11 @@ class FedrtError(Exception):
         super().__init__("\n".join(self.lines))
 
     def report(self) -> str:
-        """The lines to print, cut at `MOST_LINES` with a count of the rest."""
-        shown = self.lines[:MOST_LINES]
+        """The lines to print, cut at `MOST_LINES` with a count of the rest.
+
+        What they quote cannot end a line or command the terminal.
+        """
+        shown = [printable(line) for line in self.lines[:MOST_LINES]]
         if len(self.lines) > MOST_LINES:
             shown.append(f"... and {len(self.lines) - MOST_LINES} more problems")
         return "\n".join(shown)
@@ -34,6 +37,13 @@ class InfeasibleError(FedrtError):
     """No plan keeps every limit: which limit, by how much, and what to try."""
 
     exit_code = 3
+
+
+def printable(text: str) -> str:
+    """The text with a sign in place of control characters, by which a terminal can be commanded."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
 def reason(error: BaseException) -> str:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from fedrt.checks import Real, Whole
 
 MODEL_BITS = Real(least=1, most=1e15)
-GOSSIP_STEPS = Whole(1, 1_000_000)
+GOSSIP_STEPS = Whole(1, 1_000)
+"""The paper has 10; the search for steps and weights takes them one by one."""
 LOCAL_STEPS = Whole(1, 1_000_000)
 BANDWIDTH_HZ = Real(least=1e-6, most=1e15)
 BACKHAUL_BPS = Real(least=1e-3, most=1e18)

@@ -454,3 +454,27 @@ def test_the_config_shown_is_the_one_that_ran(compared, tmp_path):
     assert load_scenario(tmp_path / "again.toml") == load_scenario(
         compared / "fedrt-0" / "config.toml"
     )
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "1e999", "1" + "0" * 400, '"x"', "null"])
+def test_numbers_that_no_page_can_hold_are_a_line(value, studies, tmp_path, capsys):
+    for kind, key in (("sweep", "mean"), ("front", "std"), ("size", "deadline_s")):
+        folder = shutil.copytree(studies / kind, tmp_path / kind)
+        path = folder / f"{kind}.json"
+        path.write_text(re.sub(rf'("{key}": )[-+.e0-9]+', rf"\g<1>{value}", path.read_text()))
+        capsys.readouterr()
+        assert report(folder) == 2
+        assert capsys.readouterr().err == f"{path}: is not what fedrt {kind} saves\n"
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 10**400, 1e308, "x", None, [1]])
+def test_a_summary_with_such_numbers_has_a_page(value, compared, tmp_path, capsys):
+    folder = shutil.copytree(compared, tmp_path / "out")
+    for path in folder.glob("*/summary.json"):
+        summary = json.loads(path.read_text())
+        keys = summary.keys() - {"scenario", "policy", "seed"}
+        path.write_text(json.dumps(summary | dict.fromkeys(keys, value)))
+    assert report(folder) == 0
+    assert "Traceback" not in capsys.readouterr().err
+    html = (folder / "page.html").read_text()
+    assert "NaN," not in html.partition('id="data"')[2].partition("</script>")[0]

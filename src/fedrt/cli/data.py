@@ -110,11 +110,12 @@ def run_show(args: argparse.Namespace) -> None:
 def _print_parts(parts: Parts, title: str, train: int, test: int) -> None:
     import numpy as np
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     given = int(parts.sizes.sum())
     caption = f"{given:,} of {train:,} training samples given; {test:,} test samples"
-    table = Table(title=title, caption=caption)
+    table = Table(title=escape(title), caption=caption)
     for name in ("edge", "devices", "samples", "a device's", "classes", "a device's", "main class"):
         table.add_column(name, justify="right")
     counts, sizes = parts.class_counts(), parts.sizes

@@ -25,6 +25,7 @@ def add(commands: Commands[Parser]) -> None:
 def run(args: argparse.Namespace) -> None:
     """Print the plan for one round."""
     from fedrt.decision import load_state, parse_state, plan_round
+    from fedrt.inputs import MOST_TEXT, refuse_larger
     from fedrt.policies import make_policy
     from fedrt.policies.base import uses_contraction_limit
 
@@ -33,7 +34,9 @@ def run(args: argparse.Namespace) -> None:
         if sys.stdin is None:
             raise InputError("stdin: cannot be read: it is closed")
         try:
-            state = parse_state(sys.stdin.buffer.read().decode("utf-8"), "stdin")
+            given = sys.stdin.buffer.read(MOST_TEXT + 1)
+            refuse_larger("stdin", len(given), MOST_TEXT)
+            state = parse_state(given.decode("utf-8"), "stdin")
         except (UnicodeDecodeError, OSError) as error:
             raise InputError(f"stdin: cannot be read: {reason(error)}") from None
     else:

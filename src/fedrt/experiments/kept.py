@@ -21,6 +21,7 @@ from fedrt.errors import FedrtError, InputError, reason
 from fedrt.experiments.cells import Cell
 from fedrt.files import write_whole
 from fedrt.graph import links_of
+from fedrt.inputs import refuse_zip_bomb
 from fedrt.policies import make_policy
 from fedrt.runs.checkpoint import Record, Resumed
 from fedrt.runs.directory import run_name
@@ -206,12 +207,16 @@ def write_kept(path: Path, kept: Kept) -> None:
 def read_kept(path: Path) -> Kept:
     """A kept cell; a clear complaint if the file is none, or not the one its name says."""
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
+        with path.open("rb") as file:
+            refuse_zip_bomb(file, path)
+            with np.load(file, allow_pickle=False) as archive:
+                arrays = {name: archive[name] for name in archive.files}
         about = json.loads(str(arrays["about"]))
         values = {name: arrays[name] for name in (*PLANNED, *LEARNED, "distance", "keys")}
         if not isinstance(about, dict) or about.get("format_version") != FORMAT_VERSION:
             raise ValueError("it is not of this format")
+    except InputError:
+        raise
     except Exception as error:  # a damaged archive may fail in any part of its reader
         raise InputError(f"{path}: cannot be read: {reason(error)}") from None
     _check_about(path, about)

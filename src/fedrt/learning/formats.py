@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrt import inputs
 from fedrt.checks import shown
 from fedrt.errors import InputError, reason
 
@@ -54,9 +55,9 @@ def reading(file: object) -> Iterator[None]:
 
 
 def read_bytes(path: Path) -> bytes:
-    """All bytes of a file."""
+    """All bytes of a file of samples."""
     try:
-        return path.read_bytes()
+        return inputs.read_bytes(path, inputs.MOST_DATA)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {reason(error)}") from None
 
@@ -124,6 +125,7 @@ def read_npz(
     """The named arrays of an npz file; others in it are left unread."""
     required = list(required)
     with reading(file):
+        inputs.refuse_zip_bomb(source, file)
         archive = np.load(source, allow_pickle=False)
         if not isinstance(archive, Mapping):
             raise InputError(f"{file}: must be an npz file, not a single array")
@@ -150,6 +152,7 @@ def read_idx(path: Path, ndim: int) -> NDArray[np.uint8]:
         with reading(path), gzip.GzipFile(fileobj=io.BytesIO(raw)) as file:
             head = file.read(head_size)
             shape = _idx_shape(path, head, ndim)
+            inputs.refuse_larger(f"{path}, unpacked,", int(np.prod(shape)), inputs.MOST_UNPACKED)
             # One byte more than the head promises: too long is as wrong as too short.
             body = file.read(int(np.prod(shape)) + 1)
     else:

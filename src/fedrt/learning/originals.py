@@ -11,6 +11,7 @@ import numpy as np
 
 from fedrt.errors import FedrtError, InputError, reason
 from fedrt.files import write_whole
+from fedrt.inputs import MOST_UNPACKED, refuse_larger
 from fedrt.learning.cifar_pickle import cifar_pickle
 from fedrt.learning.formats import (
     CIFAR_SHAPE,
@@ -185,6 +186,7 @@ def _members(path: Path, names: Sequence[str]) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     with reading(path), tarfile.open(path, "r:*") as archive:
         for member in archive:
+            refuse_larger(f"{path}, unpacked,", member.offset_data + member.size, MOST_UNPACKED)
             name = PurePosixPath(member.name).name
             file = archive.extractfile(member) if member.isfile() and name in names else None
             if file is not None:

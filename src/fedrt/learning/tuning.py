@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from fedrt.errors import InputError
+from fedrt.inputs import parse_json, read_text
 from fedrt.learning.engine import TrainingOrder
 from fedrt.learning.engine_stacked import StackedEngine
 
@@ -105,9 +107,9 @@ def remembered(file: Path, key: str, measure: Callable[[], Tuning]) -> Tuning:
     """
     kept: dict[str, Any] = {}
     try:
-        kept = dict(json.loads(file.read_text(encoding="utf-8")))
+        kept = dict(parse_json(read_text(file)))
         return _checked(Tuning(**kept[key]))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, InputError):
         found = measure()
     try:
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.markup import escape
 from rich.table import Table
 
 from fedrt.report.folding import folded_policy
@@ -24,7 +25,7 @@ def bound_table(scenario: Scenario, results: Sequence[BoundResult]) -> Table:
     """The bound, and each policy's time and distance to it; means over seeds."""
     seeds = len(results)
     table = Table(
-        title=f"{scenario.name}: hindsight bound, {seeds} seed{'s' if seeds > 1 else ''}",
+        title=f"{escape(scenario.name)}: hindsight bound, {seeds} seed{'s' if seeds > 1 else ''}",
         caption=limits_sentence(results),
     )
     table.add_column("", no_wrap=True)

@@ -6,6 +6,8 @@ import re
 
 from rich.markup import escape
 
+from fedrt.errors import printable
+
 NAME_WIDTH = 16
 """Of a policy's name: with it every table fits into 80 columns."""
 
@@ -26,7 +28,7 @@ def folded_policy(name: str) -> str:
 def name_lines(name: str, width: int) -> list[str]:
     """The name in pieces that begin at a dot, an underscore or a colon."""
     lines = [""]
-    for part in re.findall(r"[._:]*[^._:]+|[._:]+", name):
+    for part in re.findall(r"[._:]*[^._:]+|[._:]+", printable(name)):
         if lines[-1] and len(lines[-1] + part) > width:
             lines.append("")
         lines[-1] += part

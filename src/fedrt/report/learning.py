@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from fedrt.report.failures import failure_rows, failures_table
@@ -37,7 +38,7 @@ def print_run(summary: Summary) -> None:
     """The outcome of one trained run on stdout."""
     console = Console()
     table = Table(
-        title=f"{summary['scenario']}, {summary['policy']}, seed {summary['seed']}",
+        title=escape(f"{summary['scenario']}, {summary['policy']}, seed {summary['seed']}"),
         show_header=False,
     )
     over = summary["over_budget_devices"]
@@ -58,7 +59,7 @@ def print_run(summary: Summary) -> None:
     if "faults" in summary:
         rows |= failure_rows(summary["faults"])
     for name, value in rows.items():
-        table.add_row(name, value)
+        table.add_row(escape(name), escape(value))
     console.print(table)
 
 

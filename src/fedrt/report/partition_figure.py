@@ -44,7 +44,7 @@ def partition_figure(class_counts: IntArray, edge_of_device: IntArray, title: st
     bars, matrix = figure.subplots(
         2, 1, sharex=True, height_ratios=[1, max(2.0, (height - 2.2) / 1.2)]
     )
-    figure.suptitle(title, fontsize=12)
+    figure.suptitle(title.replace("$", r"\$"), fontsize=12)
     what = "edge" if by_edge else "device"
     image = _draw_matrix(matrix, counts)
     _draw_sizes(bars, counts.sum(1), what)

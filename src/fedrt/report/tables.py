@@ -29,7 +29,7 @@ def comparison_table(scenario: Scenario, results: Mapping[str, Sequence[Summary]
     seeds = len(next(iter(results.values())))
     fleet, rounds = scenario.fleet, scenario.rounds
     table = Table(
-        title=f"{scenario.name}: {fleet.num_devices} devices, {fleet.num_edges} edges,"
+        title=f"{escape(scenario.name)}: {fleet.num_devices} devices, {fleet.num_edges} edges,"
         f" {rounds.global_rounds} rounds, {seeds} seed{'s' if seeds > 1 else ''}",
         caption="energy: a device's total, mean over devices. vs: time, paired by seed.",
     )
@@ -95,7 +95,7 @@ def sweep_table(sweep: Sweep, outcomes: Sequence[Outcome]) -> Table:
     """Time, energy and overspend, one row per point and policy; the fastest of a point in bold."""
     seeds = len(sweep.seeds)
     table = Table(
-        title=f"{sweep.points[0].scenario.name}: {len(sweep.points)} points,"
+        title=f"{escape(sweep.points[0].scenario.name)}: {len(sweep.points)} points,"
         f" {seeds} seed{'s' if seeds > 1 else ''}",
         caption="energy: a device's total, mean over devices",
     )
@@ -195,7 +195,7 @@ def size_sentence(found: Sizing) -> str:
 def front_table(sweep: Sweep, points: Sequence[FrontPoint]) -> Table:
     """Time, energy and overspend under every budget; efficient points are marked and in bold."""
     table = Table(
-        title=f"{sweep.points[0].scenario.name}: time and energy over budgets",
+        title=f"{escape(sweep.points[0].scenario.name)}: time and energy over budgets",
         caption="* efficient: no other point is as good in time and energy and better in one",
     )
     table.add_column("J per edge\nround", justify="right")

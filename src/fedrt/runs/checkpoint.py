@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from fedrt.errors import InputError, reason
 from fedrt.files import make_folder, write_whole
+from fedrt.inputs import refuse_zip_bomb
 from fedrt.turns import Distances, EdgeRound, Learner, none_refused
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -201,8 +202,12 @@ def _write(path: Path, arrays: Arrays) -> None:
 def _read(path: Path, names: Set[str], perhaps: Set[str] = frozenset()) -> dict[str, NDArray[Any]]:
     """Every array of a file; the archive's checksums tell whether it is whole."""
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
+        with path.open("rb") as file:
+            refuse_zip_bomb(file, path)
+            with np.load(file, allow_pickle=False) as archive:
+                arrays = {name: archive[name] for name in archive.files}
+    except InputError:
+        raise
     except Exception as error:  # a damaged archive may fail in any part of its reader
         raise InputError(f"{path}: cannot be read: {reason(error)}") from None
     if arrays.keys() - perhaps != names:

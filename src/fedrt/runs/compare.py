@@ -91,7 +91,7 @@ def read_comparison(path: Path, address: str | None = None) -> Comparison:
     problems: list[str] = []
     policies = Listed(Text()).read(run["policies"], f"{where}: policies", problems)
     seeds = Listed(Whole(0, MOST_SEED)).read(run["seeds"], f"{where}: seeds", problems)
-    command = Text(100_000).read(run.get("command"), f"{where}: command", problems)
+    command = Text(100_000, lines=True).read(run.get("command"), f"{where}: command", problems)
     if problems or not policies or not seeds:
         raise InputError(problems or f"{where}: names no policy or no seed")
     for what, values in (("policies", policies), ("seeds", seeds)):

@@ -13,7 +13,6 @@ leaves a directory that reads.
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import subprocess
@@ -34,6 +33,7 @@ import fedrt
 from fedrt.checks import Text, Whole, problem
 from fedrt.errors import FedrtError, InputError, reason
 from fedrt.files import whole_folder, write_json, write_text, write_whole
+from fedrt.inputs import parse_json, read_text
 from fedrt.runs.foreign import open_lock
 from fedrt.runs.history import History
 from fedrt.scenario import Scenario, load_scenario, scenario_text
@@ -211,7 +211,7 @@ def read_opened(path: Path, what: str) -> dict[str, Any]:
 
 def _read_json(path: Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return parse_json(read_text(path))
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: cannot be read: {reason(error)}") from None
 

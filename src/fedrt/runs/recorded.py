@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fedrt.errors import InputError, reason
 from fedrt.graph import links_of
+from fedrt.inputs import MOST_DATA, open_regular, refuse_many_cells
 from fedrt.turns import Distances, EdgeRound, none_refused
 from fedrt.world.world import World
 
@@ -54,7 +55,9 @@ def recorded_distances(path: Path, world: World) -> list[FloatArray]:
         raise InputError(f"{path}: has no links.parquet: its distances were not recorded")
     try:
         columns = ("global_round", "edge", "edge2", "distance")
-        table = parquet.read_table(file, columns=list(columns))
+        with open_regular(file, MOST_DATA) as source, parquet.ParquetFile(source) as packed:
+            refuse_many_cells(file, packed.metadata.num_rows, len(columns))
+            table = packed.read(columns=list(columns))
         t, c, c2, distance = (table.column(name).to_numpy() for name in columns)
     except (OSError, ValueError, KeyError, ArrowException) as error:
         raise InputError(f"{file}: cannot be read: {reason(error)}") from None

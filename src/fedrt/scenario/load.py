@@ -15,13 +15,16 @@ from typing import Any
 
 from fedrt.checks import shown
 from fedrt.errors import InputError, reason
+from fedrt.inputs import read_text
 from fedrt.scenario.fault_rules import fault_problems
 from fedrt.scenario.fields import read_table, table_of, unknown_name
 from fedrt.scenario.model import Scenario
 from fedrt.scenario.rules import broken_rules
-from fedrt.scenario.toml_text import toml_text
+from fedrt.scenario.toml_text import parse_toml, toml_text
 
 PRESETS = Path(__file__).parent / "presets"
+MOST_BYTES = 16 * 2**20
+"""Of a scenario file: one list for each of 100,000 devices fits."""
 BUDGET_FORMS = ("energy_j_per_edge_round", "energy_budget_j")
 
 
@@ -44,8 +47,8 @@ def load_scenario(source: str | Path, settings: Iterable[str] = ()) -> Scenario:
 def read_scenario(text: str) -> Scenario:
     """The scenario that `scenario_text` wrote; settings it does not name have their defaults."""
     try:
-        return _checked(tomllib.loads(text), [])
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        return _checked(parse_toml(text), [])
+    except (ValueError, RecursionError) as error:
         raise InputError(f"the scenario is not TOML: {reason(error)}") from None
 
 
@@ -72,7 +75,7 @@ def scenario_text(scenario: Scenario, *, anywhere: bool = False) -> str:
 def setting_value(raw: str) -> Any:
     """What a setting's text stands for: a TOML value, else a plain word."""
     try:
-        return tomllib.loads(f"value = {raw}")["value"]
+        return parse_toml(f"value = {raw}")["value"]
     except (ValueError, RecursionError):  # what TOML cannot read, and numbers of 5,000 digits
         return raw.strip()
 
@@ -117,7 +120,7 @@ def _locate(section: dict[str, Any], name: str, folder: Path) -> None:
 
 def _read_toml(path: Path, source: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return parse_toml(read_text(path, MOST_BYTES))
     except FileNotFoundError:
         presets = preset_names()
         raise InputError(

@@ -288,7 +288,7 @@ class Scenario:
     """A whole description, as one file holds it."""
 
     name: str = setting(Text(200))
-    description: str = setting(Text(2000))
+    description: str = setting(Text(2000, lines=True))
     fleet: Fleet = setting(Section(Fleet))
     rounds: Rounds = setting(Section(Rounds))
     channel: Channel = setting(

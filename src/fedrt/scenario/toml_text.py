@@ -1,15 +1,33 @@
-"""Plain tables as TOML text; the standard library only reads it."""
+"""Plain tables as TOML text, and TOML read within limits; the standard library reads without."""
 
 from __future__ import annotations
 
 import datetime
 import json
 import re
+import tomllib
 from collections.abc import Mapping
 from typing import Any
 
 MOST_BITS = 10_000
 """Python refuses to write longer numbers in digits; they came in another base."""
+MOST_LINES = 200_000
+MOST_PARTS = 64
+"""Of a dotted key: the time to read it grows with their square."""
+_BETWEEN_KEYS = re.compile(r"[^A-Za-z0-9_.\"' \t-]+")
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """The table of a TOML text; a ValueError or RecursionError where it is none, or too much."""
+    if text.count("\n") >= MOST_LINES:
+        raise ValueError(f"has {text.count(chr(10)) + 1} lines: must have at most {MOST_LINES}")
+    lines = (line for line in text.splitlines() if not line.lstrip().startswith("#"))
+    for line in lines:
+        if line.count(".") < MOST_PARTS:
+            continue
+        if max(piece.count(".") for piece in _BETWEEN_KEYS.split(line)) >= MOST_PARTS:
+            raise ValueError(f"has a key of more than {MOST_PARTS} parts: must be at most that")
+    return tomllib.loads(text)
 
 
 def toml_text(table: Mapping[str, Any]) -> str:

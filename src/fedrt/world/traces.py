@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fedrt.checks import Real, shown
 from fedrt.errors import InputError, reason
+from fedrt.inputs import MOST_DATA, open_regular, refuse_many_cells
 
 FloatArray = NDArray[np.float64]
 
@@ -82,9 +83,13 @@ def _read_columns(file: str, names: list[str]) -> dict[str, FloatArray]:
     path = Path(file)
     try:
         if path.suffix.lower() == ".parquet":
-            table = parquet.read_table(path)
+            with open_regular(path, MOST_DATA) as source, parquet.ParquetFile(source) as packed:
+                about = packed.metadata
+                refuse_many_cells(path, about.num_rows, about.num_columns)
+                table = packed.read()
         elif path.suffix.lower() == ".csv":
-            table = csv.read_csv(path)
+            with open_regular(path, MOST_DATA) as source:
+                table = csv.read_csv(source)
         else:
             raise InputError(f"{file}: must end in .csv or .parquet")
         found = table.column_names

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fedrt import __version__
 from fedrt.errors import InputError
 from fedrt.report.page.curves import Line, baselines, line_data, make_lines
@@ -24,6 +26,11 @@ RECENT = 10
 
 def collect(paths: Sequence[Path]) -> dict[str, Any]:
     """The page's data for the folders given; an InputError if there is nothing at all to show."""
+    with np.errstate(all="ignore"):  # damaged files may hold any numbers
+        return _collect(paths)
+
+
+def _collect(paths: Sequence[Path]) -> dict[str, Any]:
     found = find(paths)
     runs = _read(found.runs, found.problems)
     studies = []

@@ -25,7 +25,18 @@ def number(value: Any) -> float | None:
     """A number for JSON; None for what JSON cannot say."""
     if not isinstance(value, int | float | np.number) or isinstance(value, bool):
         return None
-    return float(value) if math.isfinite(value) else None
+    try:
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:
+        return None
+
+
+def finite(value: Any) -> float:
+    """A number that JSON can say; a ValueError for anything else."""
+    found = number(value)
+    if found is None:
+        raise ValueError("it must be a finite number")
+    return found
 
 
 def plain_data(value: Any) -> Any:
@@ -34,8 +45,15 @@ def plain_data(value: Any) -> Any:
 
 
 def page_json(data: Any) -> str:
-    """Compact JSON that may stand between script tags, in ASCII whatever the names hold."""
-    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    """Compact JSON that may stand between script tags, in ASCII whatever the names hold.
+
+    Numbers that JSON cannot say, as sums of huge ones in damaged files may be, are null.
+    """
+    try:
+        text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    except ValueError:
+        finite_only = json.loads(json.dumps(data), parse_constant=lambda name: None)
+        text = json.dumps(finite_only, separators=(",", ":"), allow_nan=False)
     for char, escape in ESCAPES.items():
         text = text.replace(char, escape)
     return text

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.errors import InputError, reason
+from fedrt.inputs import read_text, refuse_many_cells
 from fedrt.report.page.encode import plain_data
 from fedrt.report.page.sources import read_json
 from fedrt.runs.directory import SavedRun, read_run
@@ -67,7 +68,7 @@ def read_saved(path: Path) -> PageRun:
     if (path / "environment.json").is_file():
         environment = read_json(path / "environment.json")
     try:
-        config = (path / "config.toml").read_text(encoding="utf-8")
+        config = read_text(path / "config.toml")
     except (OSError, ValueError) as error:
         raise InputError(f"{path / 'config.toml'}: cannot be read: {reason(error)}") from None
     table = path / "rounds.parquet"
@@ -101,6 +102,7 @@ def read_columns(path: Path, needed: Sequence[str]) -> Columns:
             if missing:
                 raise InputError(f"{path}: has no column {missing[0]}")
             wanted = names if path.stem == "rounds" else list(needed)
+            refuse_many_cells(path, source.metadata.num_rows, len(wanted))
             table = source.read(columns=wanted)
             columns = {name: table[name].to_numpy() for name in wanted}
     except InputError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fedrt.errors import InputError, reason
+from fedrt.inputs import parse_json, read_text
 from fedrt.policies import POLICIES
 
 STUDIES = ("sweep", "front", "size")
@@ -95,7 +95,7 @@ def run_order(run: Path, policies: Sequence[Any]) -> tuple[int, str, int, str]:
 def read_json(path: Path) -> Any:
     """A JSON file's data; a clear complaint if it has none."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return parse_json(read_text(path))
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: cannot be read: {reason(error)}") from None
 

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fedrt.errors import InputError
+from fedrt.errors import InputError, reason
+from fedrt.inputs import read_bytes
 from fedrt.policies import POLICIES
 from fedrt.report.figures import key_label
-from fedrt.report.page.encode import number
+from fedrt.report.page.encode import finite, number
 from fedrt.report.page.sources import read_json
 
 NUMBERS = ("total_time_s", "energy_j_mean", "over_budget_devices", "over_budget_j")
@@ -31,9 +32,16 @@ def read_study(kind: str, folder: Path) -> dict[str, Any]:
         "folder": str(folder),
         "scenario": str(data["scenario"]),
         "command": command if isinstance(command, str) else "",
-        "config": config.read_text(encoding="utf-8", errors="replace") if config.is_file() else "",
+        "config": _config(config) if config.is_file() else "",
         **study,
     }
+
+
+def _config(path: Path) -> str:
+    try:
+        return read_bytes(path).decode("utf-8", "replace")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {reason(error)}") from None
 
 
 def _sweep(data: Any) -> dict[str, Any]:
@@ -75,8 +83,8 @@ def _value(value: Any) -> Any:
 def _numbers(of: Any) -> dict[str, Any]:
     numbers: dict[str, Any] = {
         key: {
-            "mean": float(of[key]["mean"]),
-            "std": float(of[key]["std"]),
+            "mean": finite(of[key]["mean"]),
+            "std": finite(of[key]["std"]),
             "n": len(of[key]["per_seed"]),
         }
         for key in NUMBERS
@@ -88,17 +96,17 @@ def _size(data: Any) -> dict[str, Any]:
     return {
         "keys": [str(data["key"])],
         "labels": [_label(str(data["key"]))],
-        "deadline_s": float(data["deadline_s"]),
+        "deadline_s": finite(data["deadline_s"]),
         "policies": [
             {"name": str(name), "style": style(name, [name])} for name in data["policies"]
         ],
-        "answer": float(data["value"]),
+        "answer": finite(data["value"]),
         "note": None if data["note"] is None else str(data["note"]),
         "tried": [
             {
-                "value": float(each["value"]),
+                "value": finite(each["value"]),
                 "times_s": [
-                    float(time) for time in (each["total_time_s"] or {"per_seed": []})["per_seed"]
+                    finite(time) for time in (each["total_time_s"] or {"per_seed": []})["per_seed"]
                 ],
                 "problem": None if each["problem"] is None else str(each["problem"]),
             }

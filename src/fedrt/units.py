@@ -39,6 +39,12 @@ def readable_time(seconds: float) -> str:
     return f"{seconds:.3g} s" if unit == "s" else f"{seconds / size:.2f} {unit}"
 
 
+def precise_time(seconds: float) -> str:
+    """A time with five digits, where it matters by how little a deadline is missed."""
+    size, unit = time_unit(seconds)
+    return f"{seconds / size:#.5g} {unit}"
+
+
 def time_unit(seconds: float) -> tuple[float, str]:
     """The seconds in the unit that suits a time, and the unit."""
     for unit, size in SECONDS_IN.items():

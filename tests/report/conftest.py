@@ -47,7 +47,8 @@ def studies(tmp_path_factory):
     front = ["front", "quickstart", "--budgets", "0.5,1"]
     assert main([*front, *common, "--out", str(out / "front")]) == 0
     size = ["size", "quickstart", "--deadline", "200s", "--vary", "bandwidth.scale=0.5..8"]
-    assert main([*size, *options, "--json", "--out", str(out / "size")]) == 0
+    ample = ["--set", "fleet.energy_j_per_edge_round=10"]
+    assert main([*size, *options, *ample, "--json", "--out", str(out / "size")]) == 0
     return out
 
 

@@ -26,7 +26,8 @@ from fedrt.report.figures import (
 )
 from fedrt.report.learning import accuracy_figure
 from fedrt.runs.front import BUDGET, front_points
-from fedrt.runs.size import Span, Try, search
+from fedrt.runs.size import Try, search
+from fedrt.runs.span import Span
 from fedrt.runs.sweep import plan_sweep, run_sweep
 
 SHORT = ["rounds.global_rounds=2", "name=a$b^$c"]

@@ -286,6 +286,8 @@ def test_studies_have_their_page(studies, tmp_path):
                 assert time_s["mean"] == numbers["total_time_s"]["mean"]
     assert shown["size"]["answer"] == saved["size"]["value"]
     assert len(shown["size"]["tried"]) == len(saved["size"]["tried"])
+    assert shown["size"]["sentence"] == saved["size"]["sentence"]
+    assert " under fedrt-plus: " in shown["size"]["sentence"]
     for folder in folders:
         out = tmp_path / f"{folder.name}.html"
         assert report(folder, "--out", out) == 0

@@ -314,4 +314,10 @@ def test_studies_in_the_browser(studies, tmp_path, view):
         ]
         shown_times = np.array([y for _, y in s["data"]])
         np.testing.assert_allclose(shown_times / shown_times[0], np.array(times) / times[0])
+    sized = json.loads((studies / "size" / "size.json").read_text())
+    assert page.tab.locator("#study-2 .answer").inner_text() == sized["sentence"]
+    assert "fedrt-plus" in page.tab.locator("#study-2 h2").inner_text()
+    page.tab.locator("#study-2 summary").first.click()
+    words = page.tab.locator("#study-2 td:last-child").all_inner_texts()
+    assert words == [each["verdict"] for each in sized["tried"]]
     assert page.errors == []

@@ -14,18 +14,30 @@ from hypothesis import strategies as st
 from fedrt.cli import main
 from fedrt.errors import InputError
 from fedrt.runs.estimate import estimate
-from fedrt.runs.size import GRID, Span, Try, fit_span, read_span, search, size, unreachable
+from fedrt.runs.size import Try, search, size
+from fedrt.runs.size_answer import size_sentence, unreachable, verdict
+from fedrt.runs.span import GRID, Span, fit_span, read_span
 from fedrt.scenario import load_scenario
 from fedrt.units import read_duration
 
-SHORT = ["rounds.global_rounds=3"]
-SHORT_ARGS = ["--set", SHORT[0]]
+SHORT = ["rounds.global_rounds=3", "fleet.energy_j_per_edge_round=0.1"]
+"""Few rounds, and budgets that are kept."""
+SHORT_ARGS = [word for text in SHORT for word in ("--set", text)]
+
+
+def outcomes(setting: str, seeds=(0,)) -> list[dict]:
+    scenario = load_scenario("quickstart", [*SHORT, setting])
+    return estimate(scenario, ["fedrt-plus"], seeds)["fedrt-plus"]
 
 
 def worst_time_s(setting: str, seeds=(0,)) -> float:
-    scenario = load_scenario("quickstart", [*SHORT, setting])
-    return max(
-        run["total_time_s"] for run in estimate(scenario, ["fedrt-plus"], seeds)["fedrt-plus"]
+    return max(run["total_time_s"] for run in outcomes(setting, seeds))
+
+
+def will_do(setting: str, deadline_s: float, seeds=(0,)) -> bool:
+    return all(
+        run["total_time_s"] <= deadline_s and not run["over_budget_devices"]
+        for run in outcomes(setting, seeds)
     )
 
 
@@ -145,8 +157,9 @@ def test_size_finds_the_least_value(key):
     span, _ = fit_span(read_span([f"{key}=0.5..8"]), "quickstart", SHORT)
     found = size("quickstart", span, deadline_s, "fedrt-plus", [0, 1], SHORT)
     value = found.answer.value
-    assert found.answer.worst_s == worst_time_s(f"{key}={value!r}", (0, 1)) <= deadline_s
-    assert worst_time_s(f"{key}={value * 0.998!r}", (0, 1)) > deadline_s
+    assert found.answer.worst_s == worst_time_s(f"{key}={value!r}", (0, 1))
+    assert will_do(f"{key}={value!r}", deadline_s, (0, 1))
+    assert not will_do(f"{key}={value * 0.998!r}", deadline_s, (0, 1))
 
 
 def test_size_of_the_number_of_edges(tmp_path, capsys):
@@ -176,6 +189,7 @@ def test_strict_budgets_that_cannot_be_met_count_as_failing(capsys, tmp_path):
     out = capsys.readouterr().out
     assert "cannot run" in out
     assert "yes, the least" in out
+    assert "every device within its budget; " in out.splitlines()[-2]
     assert out.splitlines()[-2].endswith(" cannot run)")
 
 
@@ -252,3 +266,129 @@ def test_a_number_that_may_be_a_word_can_be_sized(key):
     assert not span.whole
     with pytest.raises(InputError, match="must be a setting that is a number"):
         fit_span(Span("fleet.cluster_sizes", 1, 2), "quickstart")
+
+
+def spent(time_s, over_j):
+    """A try of one seed with one device over budget by so many joules."""
+    run = {"total_time_s": time_s, "over_budget_devices": int(over_j > 0), "over_budget_j": over_j}
+    return (time_s,), (run,)
+
+
+def priced(time, over_j):
+    def measure(value):
+        times, runs = spent(time(value), max(over_j(value), 0.0))
+        return Try(value, times, runs=runs)
+
+    return measure
+
+
+@pytest.mark.parametrize("span", SPANS, ids=str)
+@given(part=st.floats(0, 1))
+def test_where_more_is_worse_the_greatest_is_found(span, part):
+    most = span.low + part * (span.high - span.low)
+    found = search(span, 0.0, timed(lambda value: value - most))
+    assert found.note is None
+    if span.low == span.high:
+        return
+    assert found.wanted == "greatest"
+    assert found.answer.value <= most
+    greater = [each.value for each in found.tries if each.value > found.answer.value]
+    if span.whole:
+        assert found.answer.value == math.floor(most)
+    elif greater:
+        near = max(abs(greater[0]), 1e-3 * (span.high - span.low) if span.low <= 0 else 0)
+        assert greater[0] - found.answer.value <= 1.01e-3 * near + 1e-12
+        assert greater[0] > most
+
+
+def test_the_direction_can_be_given():
+    span = Span("edges", 1, 100, whole=True)
+    for wanted, value in [("least", 10), ("greatest", 50), (None, 10)]:
+        found = search(span, 5.0, timed(lambda n: abs(n - 30) / 4), wanted)
+        assert (found.answer.value, found.wanted) == (value, wanted or "least")
+    falls = search(span, 5.0, timed(lambda n: abs(n - 30) / 4), "greatest")
+    assert "it falls from 7.25 s at 1 to" in falls.note
+    assert "a greater value that makes the deadline may lie" in falls.note
+
+
+def test_what_overspends_more_is_worse_where_the_time_stays_the_same():
+    found = search(Span("w", 1, 100, whole=True), 5.0, priced(lambda n: 4.0, lambda n: n - 60.0))
+    assert (found.answer.value, found.wanted) == (60, "greatest")
+
+
+def test_an_answer_keeps_every_budget():
+    """In time from 20 on, within budgets from 40 on."""
+    span = Span("x", 1, 100, whole=True)
+    measure = priced(lambda n: 100.0 - n, lambda n: 40.0 - n)
+    kept = search(span, 80.0, measure)
+    assert kept.answer.value == 40
+    assert size_sentence(kept, "mine") == (
+        "least x for 80 s under mine: 40 (60.000 s, every device within its budget;"
+        " 39 takes 61.000 s, 1 device over budget by 1 J in all)"
+    )
+    words = {each.value: verdict(kept, each) for each in kept.tries}
+    assert words[39] == "no: in time, but 1 device over budget by 1 J in all"
+    assert words[40] == "yes, the least"
+    assert words[1] == "no, +23.8 %; 1 device over budget by 39 J in all"
+    taken = search(span, 80.0, measure, overspend=True)
+    assert taken.answer.value == 20
+    assert verdict(taken, taken.answer) == "yes, the least, but 1 device over budget by 20 J in all"
+    assert "20 (80.000 s, 1 device over budget by 20 J in all;" in size_sentence(taken, "mine")
+
+
+def test_the_values_between_late_and_over_budget_are_searched():
+    """In time from 52 on and within budgets up to 54, which lies between two values of the grid."""
+    found = search(
+        Span("x", 1, 100, whole=True), 48.0, priced(lambda n: 100.0 - n, lambda n: n - 54.0)
+    )
+    assert found.answer.value == 52
+    nothing = search(
+        Span("x", 1, 100, whole=True), 40.0, priced(lambda n: 100.0 - n, lambda n: n - 54.0)
+    )
+    cheapest = min(each.value for each in nothing.tries if each.worst_s <= 40)
+    assert str(unreachable(nothing)) == (
+        f"no x from 1 to 100 makes the deadline of 40 s within every device's budget: {cheapest}"
+        f" takes {100 - cheapest} s with 1 device over budget by {cheapest - 54} J in all; within"
+        " budgets the best reachable is 46 s, at x = 54; --allow-overspend takes such answers"
+    )
+
+
+def test_a_deadline_made_by_overspending_alone_is_refused_with_its_price(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    vary = ["--vary", "fleet.energy_j_per_edge_round=0.001..0.03", *SHORT_ARGS]
+    args = ["size", "quickstart", "--deadline", "1h", *vary]
+    assert main(args) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(
+        "no fleet.energy_j_per_edge_round from 0.001 to 0.03 makes the deadline of 60.00 min within"
+        " every device's budget: 0.03 takes "
+    )
+    assert " devices over budget by " in err
+    assert list(tmp_path.rglob("*.json")) == []
+    assert main([*args, "--allow-overspend", "--out", "out"]) == 0
+    data = json.loads((tmp_path / "out" / "size.json").read_text())
+    devices = data["policies"]["fedrt-plus"]["over_budget_devices"]["mean"]
+    assert devices > 0
+    assert not data["within_budgets"]
+    assert f"; {devices:.0f} devices over budget by" in data["sentence"].replace(", ", "; ")
+    assert data["sentence"] in capsys.readouterr().out
+
+
+def test_the_greatest_model_is_found(tmp_path, capsys):
+    out = tmp_path / "out"
+    args = ["--deadline", "3s", "--vary", "learning.model_bits=1e4..1e6", *SHORT_ARGS]
+    assert main(["size", "quickstart", *args, "--out", str(out)]) == 0
+    data = json.loads((out / "size.json").read_text())
+    value = data["value"]
+    assert data["wanted"] == "greatest"
+    assert data["sentence"].startswith(
+        f"greatest learning.model_bits for 3 s under fedrt-plus: {value:.10g}"
+    )
+    assert will_do(f"learning.model_bits={value!r}", 3.0)
+    assert not will_do(f"learning.model_bits={value * 1.002!r}", 3.0)
+    printed = capsys.readouterr().out
+    assert "yes, the greatest" in printed
+    assert data["sentence"] in printed

@@ -202,6 +202,26 @@ def test_front_marks_efficient_points_of_all_policies(tmp_path, capsys):
     assert (out / "front.png").stat().st_size > 10_000
 
 
+@pytest.mark.parametrize("budgets", ["0.001,0.002", "0.001,0.1"])
+def test_a_point_with_devices_over_budget_is_never_efficient(budgets, tmp_path, capsys):
+    out = tmp_path / "front"
+    args = ["--budgets", budgets, "--policies", "fedrt-plus,ce-fedavg"]
+    assert main(["front", "quickstart", *args, *SHORT_ARGS, "--out", str(out)]) == 0
+    points = json.loads((out / "front.json").read_text())["points"]
+    spots = [numbers for point in points for numbers in point["policies"].values()]
+    over = [spot["over_budget_devices"]["mean"] > 0 for spot in spots]
+    assert over[:2] == [True, True]
+    assert not any(spot["efficient"] for spot, bad in zip(spots, over, strict=True) if bad)
+    # A point that overspends does not take the star from one that does not.
+    kept = [spot for spot, bad in zip(spots, over, strict=True) if not bad]
+    costs = [(s["total_time_s"]["mean"], s["energy_j_mean"]["mean"]) for s in kept]
+    assert [spot["efficient"] for spot in kept] == efficient(costs)
+    printed = " ".join(capsys.readouterr().out.split())
+    none = "no point is efficient: under each some device is over its budget"
+    assert (none in printed) == (not kept)
+    assert ("* efficient: every device within its budget" in printed) == bool(kept)
+
+
 def test_default_budgets_are_nine_steps_around_the_scenarios_own():
     budgets = default_budgets("quickstart", [f"{BUDGET}=2"])
     assert len(budgets) == 9

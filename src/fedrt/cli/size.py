@@ -1,4 +1,4 @@
-"""`fedrt size`: the least value of a setting that makes a deadline."""
+"""`fedrt size`: the least or greatest value of a setting that makes a deadline."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from fedrt.cli.parser import (
     typed_command,
 )
 
+WANTED = ("least", "greatest")
+
 
 def add(commands: Commands[Parser]) -> None:
     """Put the command on the command line."""
-    text = "the least value of a setting that makes a deadline"
+    text = "the least or greatest value of a setting that makes a deadline within all budgets"
     parser = add_command(commands, "size", run, text)
     parser.add_argument("scenario", help="a shipped scenario or a TOML file")
     parser.add_argument("--deadline", required=True, metavar="10h", help="90s, 45m, 10h, 2d, 1h30m")
@@ -36,6 +38,16 @@ def add(commands: Commands[Parser]) -> None:
         metavar="NAME",
         help="name or import path; default: fedrt-plus",
     )
+    parser.add_argument(
+        "--find",
+        choices=WANTED,
+        help="default: the greatest where more is worse, the least elsewhere",
+    )
+    parser.add_argument(
+        "--allow-overspend",
+        action="store_true",
+        help="take answers with devices over their energy budget too, and say by how much",
+    )
     add_seeds_and_output(parser)
 
 
@@ -47,9 +59,11 @@ def run(args: argparse.Namespace) -> None:
     from fedrt.policies import make_policy
     from fedrt.report.figures import size_figure
     from fedrt.report.progress import round_progress
-    from fedrt.report.tables import size_sentence, size_table
+    from fedrt.report.tables import size_table
     from fedrt.runs.directory import open_folder
-    from fedrt.runs.size import fit_span, read_span, save_size, size, size_data
+    from fedrt.runs.size import size
+    from fedrt.runs.size_answer import save_size, size_data, size_sentence, unreachable
+    from fedrt.runs.span import fit_span, read_span
     from fedrt.units import read_duration
 
     deadline_s, seeds = read_duration(args.deadline, "--deadline"), read_seeds(args.seeds)
@@ -58,14 +72,26 @@ def run(args: argparse.Namespace) -> None:
     said = {"vary": args.vary, "command": typed_command()}
     out = in_folder(args.out, "size", scenario.name, lambda path: open_folder(path, scenario, said))
     with gone_unless(out, "size.json"), round_progress(None, quiet=args.json) as progress:
-        found = size(args.scenario, span, deadline_s, args.policy, seeds, args.settings, progress)
+        found = size(
+            args.scenario,
+            span,
+            deadline_s,
+            args.policy,
+            seeds,
+            args.settings,
+            progress,
+            wanted=args.find,
+            overspend=args.allow_overspend,
+        )
+        if found.answer is None:
+            raise unreachable(found)
     save_size(out, found, args.policy, scenario.name, seeds)
     save_picture(lambda: size_figure(found, args.policy, scenario.name), out, "size")
     if args.json:
         print(json.dumps(size_data(found, args.policy, scenario.name), allow_nan=False))
         return
-    Console().print(size_table(found, seeds))
-    print(size_sentence(found))
+    Console().print(size_table(found, seeds, args.policy))
+    print(size_sentence(found, args.policy))
     if found.note is not None:
         print(f"note: {found.note}")
     print(f"saved in {out}")

@@ -282,8 +282,11 @@ def size_figure(found: Sizing, policy: str, scenario: str) -> Figure:
         (False, {"marker": "X", "color": COLOURS[3], "label": "too slow"}),
     ]
     for good, style in looks:
-        some = [t for t in ran if (t.worst_s <= found.deadline_s) == good]
+        some = [t for t in ran if found.in_time(t) == good]
         axes.plot([t.value for t in some], [t.worst_s / size for t in some], ls="none", **style)
+    over = [(t.value, t.worst_s / size) for t in ran if t.over_devices]
+    if over:
+        axes.plot(*zip(*over, strict=True), **OVER, label="some device over budget")
     several = [(t.value, s / size) for t in ran if len(t.times_s) > 1 for s in t.times_s]
     if several:
         axes.plot(*zip(*several, strict=True), "_", color=GREY, label="each seed", zorder=1)
@@ -313,7 +316,7 @@ def mark_answer(axes: Axes, found: Sizing, size: float) -> None:
         return
     value, time = found.answer.value, found.answer.worst_s / size
     ring = {"marker": "o", "mfc": "none", "mec": "black", "ms": 13, "ls": "none"}
-    axes.plot([value], [time], label=f"least value, {value:.6g}", **ring)  # type: ignore[arg-type]
+    axes.plot([value], [time], label=f"{found.wanted} value, {value:.6g}", **ring)  # type: ignore[arg-type]
 
 
 def front_figure(sweep: Sweep, points: Sequence[FrontPoint]) -> Figure:
@@ -322,7 +325,8 @@ def front_figure(sweep: Sweep, points: Sequence[FrontPoint]) -> Figure:
     axes = figure.subplots()
     size, unit = time_unit(max(point.time_s for point in points))
     best = sorted((p.energy_j, p.time_s / size) for p in points if p.efficient)
-    axes.step(*zip(*best, strict=True), where="post", **FRONT, zorder=0)
+    if best:
+        axes.step(*zip(*best, strict=True), where="post", **FRONT, zorder=0)
     for policy in sweep.policies:
         own = [p for p in points if p.policy == policy]
         style = policy_style(policy, sweep.policies)
@@ -351,7 +355,7 @@ def explain_front(axes: Axes, over: bool) -> None:
     """Legend entries for what fill, ring and band mean, drawn nowhere."""
     grey: dict[str, Any] = {"color": GREY, "marker": "o", "linestyle": "none"}
     axes.plot([], [], **grey, label="efficient")
-    axes.plot([], [], **grey, mfc="white", label="beaten by another")
+    axes.plot([], [], **grey, mfc="white", label="not efficient")
     axes.plot([], [], **FRONT, label="front")
     if over:
         axes.plot([], [], **OVER, label="some device over budget")

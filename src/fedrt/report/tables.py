@@ -14,11 +14,12 @@ from fedrt.report.folding import folded, folded_policy
 from fedrt.runs.account import PARTS, Summary
 from fedrt.runs.estimate import over_seeds, savings
 from fedrt.runs.front import BUDGET, FrontPoint
-from fedrt.runs.size import Sizing, Try
+from fedrt.runs.size import Sizing
+from fedrt.runs.size_answer import verdict
 from fedrt.runs.sweep import Outcome, Sweep
 from fedrt.scenario import Scenario
 from fedrt.scenario.load import setting_value
-from fedrt.units import readable_time, time_unit
+from fedrt.units import precise_time, readable_time
 
 BASELINES = ("ce-fedavg", "mll-sgd")
 MOST_SEED_COLUMNS = 3
@@ -140,9 +141,14 @@ def point_rows(sweep: Sweep, outcome: Outcome) -> Iterator[tuple[list[str], str]
         )
 
 
-def size_table(found: Sizing, seeds: Sequence[int]) -> Table:
-    """The evidence: every value tried, its time on each seed, and whether that is in time."""
-    table = Table(title=f"deadline {readable_time(found.deadline_s)}")
+def size_table(found: Sizing, seeds: Sequence[int], policy: str) -> Table:
+    """The evidence: every value tried, its time on each seed, and whether it will do."""
+    keeps = "in time" if found.overspend else "in time with every device within its budget"
+    table = Table(
+        title=f"{escape(policy)}, deadline {readable_time(found.deadline_s)}",
+        caption=f"the {found.wanted} value {keeps}, by a grid and by halving the gap beside it;"
+        " between two values tried the time is taken to be monotone",
+    )
     table.add_column(folded(found.span.key), justify="right")
     each_seed = len(seeds) <= MOST_SEED_COLUMNS
     heads = [f"seed {seed}" for seed in seeds] if each_seed else ["fastest seed", "slowest seed"]
@@ -155,48 +161,21 @@ def size_table(found: Sizing, seeds: Sequence[int]) -> Table:
             times_s = (min(times_s), max(times_s))
         cells = [precise_time(time) for time in times_s] or [""] * len(heads)
         style = "bold" if tried is found.answer else ""
-        table.add_row(f"{tried.value:.6g}", *cells, verdict(found, tried), style=style)
+        table.add_row(f"{tried.value:.6g}", *cells, escape(verdict(found, tried)), style=style)
     return table
-
-
-def verdict(found: Sizing, tried: Try) -> str:
-    """Whether a value makes the deadline, and by how much it misses."""
-    if tried.problem is not None:
-        return escape(f"cannot run: {tried.problem}")
-    if tried is found.answer:
-        return "yes, the least"
-    if tried.worst_s <= found.deadline_s:
-        return "yes"
-    return f"no, {100 * (tried.worst_s / found.deadline_s - 1):+.3g} %"
-
-
-def precise_time(seconds: float) -> str:
-    """A time with five digits, where it matters by how little a deadline is missed."""
-    size, unit = time_unit(seconds)
-    return f"{seconds / size:#.5g} {unit}"
-
-
-def size_sentence(found: Sizing) -> str:
-    """The answer in words."""
-    answer = found.answer
-    assert answer is not None
-    slowest = f" on the slowest of {len(answer.times_s)} seeds" if len(answer.times_s) > 1 else ""
-    smaller = [tried for tried in found.tries if tried.value < answer.value]
-    below = "the low end of the range"
-    if smaller:
-        took = "cannot run" if smaller[-1].problem else f"takes {precise_time(smaller[-1].worst_s)}"
-        below = f"{smaller[-1].value:.10g} {took}"
-    return (
-        f"least {found.span.key} for {readable_time(found.deadline_s)}: {answer.value:.10g}"
-        f" ({precise_time(answer.worst_s)}{slowest}; {below})"
-    )
 
 
 def front_table(sweep: Sweep, points: Sequence[FrontPoint]) -> Table:
     """Time, energy and overspend under every budget; efficient points are marked and in bold."""
+    caption = (
+        "* efficient: every device within its budget, and no other such point is as good in time"
+        " and energy and better in one"
+    )
+    if not any(point.efficient for point in points):
+        caption = "no point is efficient: under each some device is over its budget"
     table = Table(
         title=f"{escape(sweep.points[0].scenario.name)}: time and energy over budgets",
-        caption="* efficient: no other point is as good in time and energy and better in one",
+        caption=caption,
     )
     table.add_column("J per edge\nround", justify="right")
     table.add_column("policy", no_wrap=True)

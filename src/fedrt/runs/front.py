@@ -24,7 +24,11 @@ LEAST_FACTOR, MOST_FACTOR, BUDGETS = 0.5, 4.0, 9
 
 @dataclass(frozen=True)
 class FrontPoint:
-    """A policy under a budget: means over seeds, and whether any other point beats it."""
+    """A policy under a budget: means over seeds, and whether it is efficient.
+
+    Efficient points keep every device's budget on every seed, and no other such point is as good in
+    time and energy and better in one.
+    """
 
     budget_j: float
     policy: str
@@ -70,16 +74,13 @@ def front_points(outcomes: Sequence[Outcome]) -> list[FrontPoint]:
         for policy, means in comparison("", outcome.results)["policies"].items()
     ]
     costs = [(m["total_time_s"]["mean"], m["energy_j_mean"]["mean"]) for _, _, m in rows]
+    over = [(m["over_budget_devices"]["mean"], m["over_budget_j"]["mean"]) for _, _, m in rows]
+    kept = [i for i, (devices, _) in enumerate(over) if not devices]
+    flags = efficient([costs[i] for i in kept])
+    best = {i for i, flag in zip(kept, flags, strict=True) if flag}
     return [
-        FrontPoint(
-            budget_j,
-            policy,
-            *cost,
-            means["over_budget_devices"]["mean"],
-            means["over_budget_j"]["mean"],
-            best,
-        )
-        for (budget_j, policy, means), cost, best in zip(rows, costs, efficient(costs), strict=True)
+        FrontPoint(budget_j, policy, *costs[i], *over[i], i in best)
+        for i, (budget_j, policy, _) in enumerate(rows)
     ]
 
 

@@ -1,75 +1,37 @@
-"""The least value of a setting that makes a deadline, by search, with the evidence.
+"""The least or greatest value of a setting that makes a deadline within every device's budget.
 
 A coarse grid over the range comes first, because the time need not fall as the setting grows (more
-edge servers mean more bandwidth but also more backhaul). Then the gap below the least grid value
-that makes the deadline is halved until it is small. The answer is always a value that ran.
+edge servers mean more bandwidth but also more backhaul). It also shows the direction: where the low
+end of the range is the fastest of the grid, more is worse and the greatest value is searched,
+otherwise the least. Then the gap beside the outermost grid value that will do is halved until it is
+small, as if the time were monotone inside that gap. The answer is always a value that ran.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
-from fedrt.checks import Either, Real, Whole, hint, shown
-from fedrt.errors import FedrtError, InfeasibleError, InputError
-from fedrt.files import write_csv, write_json
+from fedrt.errors import InfeasibleError, InputError
 from fedrt.policies import make_policy
 from fedrt.runs.account import Summary
-from fedrt.runs.estimate import Progress, comparison, estimate, over_seeds
-from fedrt.scenario import Scenario, load_scenario
-from fedrt.scenario.fields import PerDeviceRule
-from fedrt.scenario.load import setting_value
-from fedrt.scenario.model import Custom
+from fedrt.runs.estimate import Progress, estimate
+from fedrt.runs.span import Span
+from fedrt.scenario import load_scenario
 from fedrt.units import readable_time
 
-GRID = 9
-TOLERANCE = 1e-3
-"""Relative gap at which a real value is found."""
 MOST_ZOOMS = 8
-"""How often the surroundings of the best value are searched if the grid has none in time."""
+"""How often the surroundings of the best value are searched if the grid has none that will do."""
 SAME_TIME = 1e-6
 """Relative change of the time up to which it counts as unchanged."""
+WIGGLE = 0.01
+"""By how much some value may undercut the low end of a range in which more is worse."""
 
-
-@dataclass(frozen=True)
-class Span:
-    """The setting to size and the range to search."""
-
-    key: str
-    low: float
-    high: float
-    whole: bool = False
-
-    def grid(self) -> list[float]:
-        """Both ends and values between them: geometric steps, even ones if the range has a 0."""
-        parts = [i / (GRID - 1) for i in range(1, GRID - 1)]
-        if self.low > 0:
-            inner = [self.low * (self.high / self.low) ** part for part in parts]
-        else:
-            inner = [self.low + (self.high - self.low) * part for part in parts]
-        if self.whole and self.high - self.low < GRID:
-            inner = [self.low + i for i in range(1, int(self.high - self.low))]
-        return sorted({self.low, *map(self.tidy, inner), self.high})
-
-    def tidy(self, value: float) -> float:
-        """The value as a person would write it: a whole number or six digits, inside the range."""
-        near = round(value) if self.whole else float(f"{value:.6g}")
-        return min(max(near, self.low), self.high)
-
-    def between(self, below: float, above: float) -> float | None:
-        """A value halfway; None where the two are as close as asked for."""
-        if self.whole:
-            return (below + above) // 2 if above - below > 1 else None
-        if self.low > 0:
-            ratio = above / below
-            return self.tidy(below * math.sqrt(ratio)) if ratio > 1 + TOLERANCE else None
-        size = max(abs(below), abs(above), TOLERANCE * (self.high - self.low))
-        return self.tidy((below + above) / 2) if above - below > TOLERANCE * size else None
+Wanted = Literal["least", "greatest"]
 
 
 @dataclass(frozen=True)
@@ -86,133 +48,141 @@ class Try:
         """The time on the slowest seed; infinite if it could not run."""
         return max(self.times_s) if self.problem is None else math.inf
 
+    @property
+    def over_devices(self) -> int:
+        """Devices over their budget on the seed with the most of them."""
+        return max((run["over_budget_devices"] for run in self.runs), default=0)
+
+    @property
+    def over_j(self) -> float:
+        """What all devices together spent beyond their budgets, on the seed with the most."""
+        return max((run["over_budget_j"] for run in self.runs), default=0.0)
+
 
 @dataclass(frozen=True)
 class Sizing:
-    """The evidence in rising order of the value, and the least one that makes the deadline."""
+    """The evidence in rising order of the value, and the outermost one that will do."""
 
     span: Span
     deadline_s: float
     tries: tuple[Try, ...]
     answer: Try | None
+    wanted: Wanted = "least"
+    overspend: bool = False
+    """Whether a value with devices over budget may be the answer."""
 
     @property
     def best(self) -> Try:
         """The fastest value tried."""
         return min(self.tries, key=lambda each: each.worst_s)
 
+    def in_time(self, tried: Try) -> bool:
+        """Whether a value makes the deadline on every seed."""
+        return tried.worst_s <= self.deadline_s
+
+    def will_do(self, tried: Try) -> bool:
+        """Whether a value makes the deadline and keeps every budget, where that is asked."""
+        return self.in_time(tried) and (self.overspend or not tried.over_devices)
+
     @property
     def note(self) -> str | None:
         """What makes the answer less than certain: a time that both falls and grows."""
         ran = [each for each in self.tries if each.problem is None]
-        slack = 1 + SAME_TIME
-        falls = any(a.worst_s > b.worst_s * slack for a, b in pairwise(ran))
-        grows = [(a, b) for a, b in pairwise(ran) if b.worst_s > a.worst_s * slack]
+        falls = [(a, b) for a, b in pairwise(ran) if _slower(a, b)]
+        grows = [(a, b) for a, b in pairwise(ran) if _slower(b, a)]
         if not falls or not grows:
             return None
-        a, b = grows[0]
+        (a, b), verb = (grows[0], "grows") if self.wanted == "least" else (falls[0], "falls")
         before, after = readable_time(a.worst_s), readable_time(b.worst_s)
         line = (
-            f"the time is not monotone in {self.span.key}: it grows from {before} at"
+            f"the time is not monotone in {self.span.key}: it {verb} from {before} at"
             f" {a.value:.10g} to {after} at {b.value:.10g}"
         )
-        if not self._gap_below():
+        if not self._gap_beyond():
             return line
-        return f"{line}; a smaller value that makes the deadline may lie between those tried"
+        other = "smaller" if self.wanted == "least" else "greater"
+        return f"{line}; a {other} value that makes the deadline may lie between those tried"
 
-    def _gap_below(self) -> bool:
-        """Whether there are values below the answer that were not tried."""
+    def _gap_beyond(self) -> bool:
+        """Whether there are values further out than the answer that were not tried."""
         values = [each.value for each in self.tries]
         if self.answer is not None:
-            values = [value for value in values if value <= self.answer.value]
+            answer, least = self.answer.value, self.wanted == "least"
+            values = [v for v in values if (v <= answer if least else v >= answer)]
         return any(self.span.between(a, b) is not None for a, b in pairwise(values))
 
 
-def read_span(texts: Sequence[str]) -> Span:
-    """The setting and its range, from one text like `KEY=lo..hi`."""
-    if len(texts) != 1:
-        raise InputError(f"--vary: must be given once, not {len(texts)} times")
-    text = texts[0]
-    key, _, ends = text.partition("=")
-    words = ends.split("..")
-    values = [setting_value(word) for word in words]
-    if not all(key.strip().split(".")) or len(words) != 2 or not all(map(_is_number, values)):
-        raise InputError(f"--vary {shown(text)}: must be KEY=lo..hi with two numbers")
-    if values[0] > values[1]:
-        raise InputError(f"--vary {shown(text)}: must have lo <= hi")
-    return Span(key.strip(), *values)
+def _slower(a: Try, b: Try, slack: float = SAME_TIME) -> bool:
+    return a.worst_s > b.worst_s + slack * abs(b.worst_s)
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= 1e300
+def which(tries: Sequence[Try]) -> Wanted:
+    """What to search for, from values in rising order: the greatest where more is worse.
+
+    That is where the high end is slower than the low end and no value is faster than the low end;
+    where the time stays the same, where the high end overspends more.
+    """
+    ran = [each for each in tries if each.problem is None]
+    if len(ran) < 2:
+        return "least"
+    low, high, fastest = ran[0], ran[-1], min(ran, key=lambda each: each.worst_s)
+    if _slower(high, low):
+        return "least" if _slower(low, fastest, WIGGLE) else "greatest"
+    same = not _slower(low, high)
+    return "greatest" if same and high.over_j > low.over_j else "least"
 
 
-def fit_span(span: Span, source: str | Path, settings: Sequence[str] = ()) -> tuple[Span, Scenario]:
-    """The span, whole if its setting is, and a valid scenario to show it with."""
-    scenario = _some_valid(span, source, settings)
-    rule = _rule_of(scenario, span.key)
-    if isinstance(rule, Either):  # a word or a number, and the ends are numbers
-        rule = rule.choose(span.high)
-    ends_whole = float(span.low).is_integer() and float(span.high).is_integer()
-    if isinstance(rule, Whole):
-        if not ends_whole:
-            text = f"{span.low:.10g}..{span.high:.10g}"
-            raise InputError(f"--vary {span.key}={text}: must be two whole numbers")
-        return Span(span.key, int(span.low), int(span.high), whole=True), scenario
-    if rule is None:
-        # An option of a user's own process: nobody knows its rule, so its look decides.
-        whole = isinstance(span.low, int) and isinstance(span.high, int)
-        return Span(span.key, span.low, span.high, whole=whole), scenario
-    if not isinstance(rule, Real | PerDeviceRule):
-        raise InputError(f"--vary {span.key}: must be a setting that is a number")
-    return Span(span.key, float(span.low), float(span.high)), scenario
-
-
-def _some_valid(span: Span, source: str | Path, settings: Sequence[str]) -> Scenario:
-    """The scenario at one end of the range, or as it is if both ends are out of bounds."""
-    at_high, at_low = ([*settings, f"{span.key}={end!r}"] for end in (span.high, span.low))
-    for texts in (at_high, at_low, settings):
-        with suppress(InputError):
-            return load_scenario(source, texts)
-    return load_scenario(source, at_high)  # for what it complains about
-
-
-def _rule_of(scenario: Scenario, key: str) -> object:
-    """The rule a setting is read by; None for an option of a user's own process."""
-    at: Any = scenario
-    names = key.split(".")
-    for name in names[:-1]:
-        at = getattr(at, name, None)
-    if isinstance(at, Custom):
-        return None
-    known = getattr(at, "__dataclass_fields__", {})
-    if names[-1] not in known or isinstance(at, type):
-        raise InputError(f"scenario.{key}: unknown field{hint(names[-1], list(known))}")
-    return known[names[-1]].metadata["rule"]
-
-
-def search(span: Span, deadline_s: float, measure: Callable[[float], Try]) -> Sizing:
-    """The least value found whose time is within the deadline on every seed."""
+def search(
+    span: Span,
+    deadline_s: float,
+    measure: Callable[[float], Try],
+    wanted: Wanted | None = None,
+    *,
+    overspend: bool = False,
+) -> Sizing:
+    """The outermost value found that is within the deadline, and within budgets, on every seed."""
     tries = {value: measure(value) for value in span.grid()}
+    wanted = wanted or which([tries[value] for value in sorted(tries)])
 
-    def in_time() -> list[float]:
-        return sorted(v for v, each in tries.items() if each.worst_s <= deadline_s)
+    def so_far(answer: Try | None = None) -> Sizing:
+        rising = tuple(tries[value] for value in sorted(tries))
+        return Sizing(span, deadline_s, rising, answer, wanted, overspend)
+
+    def good() -> list[float]:
+        """The values that will do, the outermost first."""
+        values = [value for value, each in tries.items() if so_far().will_do(each)]
+        return sorted(values, reverse=wanted == "greatest")
 
     for _ in range(MOST_ZOOMS):
-        best = min(tries, key=lambda value: tries[value].worst_s)
-        if in_time() or math.isinf(tries[best].worst_s):
+        best = _nearest(tries, overspend)
+        if good() or tries[best].problem is not None:
             break
         tries |= {value: measure(value) for value in _around(best, span, sorted(tries))}
-        if best in (span.low, span.high) and best == min(tries, key=lambda v: tries[v].worst_s):
+        hopeless = not any(each.worst_s <= deadline_s for each in tries.values())
+        if hopeless and best in (span.low, span.high) and best == _nearest(tries, overspend):
             break
-    while good := in_time():
-        smaller = [value for value in tries if value < good[0]]
-        middle = span.between(max(smaller), good[0]) if smaller else None
+    while found := good():
+        further = [v for v in tries if (v < found[0] if wanted == "least" else v > found[0])]
+        if not further:
+            break
+        next_one = max(further) if wanted == "least" else min(further)
+        middle = span.between(*sorted((next_one, found[0])))
         if middle is None:
             break
         tries[middle] = measure(middle)
-    answer = tries[good[0]] if good else None
-    return Sizing(span, deadline_s, tuple(tries[value] for value in sorted(tries)), answer)
+    return so_far(tries[found[0]] if found else None)
+
+
+def _nearest(tries: Mapping[float, Try], overspend: bool) -> float:
+    """The fastest value within budgets; if none is, the one that overspends least."""
+
+    def rank(value: float) -> tuple[int, float]:
+        each = tries[value]
+        if each.problem is None and each.over_devices and not overspend:
+            return 1, each.over_j
+        return (0 if each.problem is None else 2), each.worst_s
+
+    return min(tries, key=rank)
 
 
 def _around(value: float, span: Span, tried: Sequence[float]) -> list[float]:
@@ -229,8 +199,11 @@ def size(
     seeds: Sequence[int],
     settings: Sequence[str] = (),
     progress: Callable[[str, int], Progress] | None = None,
+    *,
+    wanted: Wanted | None = None,
+    overspend: bool = False,
 ) -> Sizing:
-    """The least value of a setting that makes the deadline; if none does, the best reachable."""
+    """The search with estimates of the scenario; no answer where no value will do."""
     make_policy(policy)
 
     def measure(value: float) -> Try:
@@ -242,56 +215,4 @@ def size(
         times_s = tuple(run["total_time_s"] for run in runs[policy])
         return Try(value, times_s, runs=tuple(runs[policy]))
 
-    found = search(span, deadline_s, measure)
-    if found.answer is None:
-        raise unreachable(found)
-    return found
-
-
-def unreachable(found: Sizing) -> FedrtError:
-    """The error that says how close one can get."""
-    span, best = found.span, found.best
-    what = f"no {span.key} from {span.low:.10g} to {span.high:.10g}"
-    if best.problem is not None:
-        return InputError(f"{what} can run: {best.problem}")
-    slowest = " on the slowest seed" if len(best.times_s) > 1 else ""
-    return InputError(
-        f"{what} makes the deadline of {readable_time(found.deadline_s)}: the best reachable is"
-        f" {readable_time(best.worst_s)}{slowest}, at {span.key} = {best.value:.10g}"
-    )
-
-
-def size_data(found: Sizing, policy: str, scenario: str) -> dict[str, Any]:
-    """The answer in the shape of `comparison`, and the evidence, as plain data for JSON."""
-    assert found.answer is not None
-    return {
-        **comparison(scenario, {policy: found.answer.runs}),
-        "key": found.span.key,
-        "range": [found.span.low, found.span.high],
-        "deadline_s": found.deadline_s,
-        "value": found.answer.value,
-        "note": found.note,
-        "tried": [
-            {
-                "value": each.value,
-                "total_time_s": over_seeds(each.times_s) if each.problem is None else None,
-                "makes_deadline": each.worst_s <= found.deadline_s,
-                "problem": each.problem,
-            }
-            for each in found.tries
-        ],
-    }
-
-
-def save_size(out: Path, found: Sizing, policy: str, scenario: str, seeds: Sequence[int]) -> None:
-    """Write `size.csv` and `size.json` into a folder."""
-    rows = []
-    for each in found.tries:
-        times = each.times_s or ("",) * len(seeds)
-        rows.append(
-            {found.span.key: each.value, "makes_deadline": each.worst_s <= found.deadline_s}
-            | {f"time_s_seed_{seed}": time for seed, time in zip(seeds, times, strict=True)}
-            | {"problem": each.problem or ""}
-        )
-    write_csv(out / "size.csv", rows)
-    write_json(out / "size.json", size_data(found, policy, scenario))
+    return search(span, deadline_s, measure, wanted, overspend=overspend)

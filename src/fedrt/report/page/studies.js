@@ -65,7 +65,7 @@ function frontOption(study) {
     return lineSeries(name, style, data, { symbolSize: 9, symbol });
   });
   return {
-    describe: "time against energy over budgets; filled points are efficient",
+    describe: "time against energy over budgets; filled points keep every budget and are efficient",
     grid: { ...GRID, bottom: 76 },
     legend: { bottom: 0, type: "scroll", textStyle: { color: themed("--text") } },
     xAxis: axis("energy of a device over the run, mean over devices (J)", { type: "value", scale: true, nameGap: 26 }),
@@ -78,7 +78,7 @@ function frontOption(study) {
           ["budget of an edge round", make("b", {}, sayJoules(budget))],
           ["total time", make("b", {}, spreadTime(of.total_time_s))],
           ["energy", make("b", {}, sayJoules(of.energy_j_mean.mean))],
-          ["", of.efficient ? "efficient: no other point beats it" : "beaten by another"],
+          ["", of.efficient ? "efficient: no other point within budgets beats it" : of.over_budget_devices.mean ? "not efficient: over budget" : "beaten by another"],
         ];
         if (of.over_budget_devices.mean) rows.push([marked("▲ devices over budget", "over"), sayNumber(of.over_budget_devices.mean)]);
         return tip(at.seriesName, rows);
@@ -147,10 +147,10 @@ function studyTable(study) {
   if (study.kind === "size") {
     const rows = study.tried.map((each) => {
       const best = each.value === study.answer;
-      const words = each.problem || (best ? "the least that makes it" : Math.max(...each.times_s) <= study.deadline_s ? "yes" : "no");
-      return [best ? marked(sayNumber(each.value, 7), "best") : sayNumber(each.value, 7), each.times_s.map(sayTime).join(", "), words];
+      const over = each.over_devices ? marked(`▲ ${sayNumber(each.over_devices, 3)} devices, ${sayJoules(each.over_j)}`, "over") : each.problem ? "" : "none";
+      return [best ? marked(sayNumber(each.value, 7), "best") : sayNumber(each.value, 7), each.times_s.map(sayTime).join(", "), over, each.verdict];
     });
-    fillTable(table, [study.keys[0], "time on each seed", "makes the deadline"], rows);
+    fillTable(table, [study.keys[0], "time on each seed", "over budget", "makes the deadline"], rows);
     return table;
   }
   const rows = study.points.flatMap((point) => {
@@ -175,11 +175,12 @@ function fillStudies() {
     if (study.kind === "reproduced") return reproducedSections(study, number, charts);
     charts.push([id, () => STUDY_OPTIONS[study.kind](study, chosen.studies[number])]);
     const state = (chosen.studies[number] ??= { x: study.kind === "sweep" ? axisKeys(study)[0] : 0, others: {} });
-    const heading = make("h2", {}, `${STUDY_WORDS[study.kind]}: ${study.scenario} `, make("span", { class: "muted" }, study.folder));
+    const heading = make("h2", {}, `${STUDY_WORDS[study.kind]}: ${study.scenario}${study.kind === "size" ? `, ${study.policies[0].name}` : ""} `, make("span", { class: "muted" }, study.folder));
     const chart = make("div", { id, class: "chart tall" });
     const figure = make("figure", {}, chart);
     const section = make("section", { id: `study-${number}`, "data-name": STUDY_WORDS[study.kind] }, heading);
     if (study.kind === "sweep" && study.keys.length > 1) section.append(sweepControls(study, state, () => page.charts[id].update()));
+    if (study.sentence) section.append(make("p", { class: study.over ? "answer over" : "answer" }, study.sentence));
     section.append(figure);
     if (study.note) section.append(make("p", { class: "problems" }, study.note));
     section.append(make("details", {}, make("summary", {}, "all numbers"), make("div", { class: "scroll" }, studyTable(study))));

@@ -101,6 +101,8 @@ def _size(data: Any) -> dict[str, Any]:
             {"name": str(name), "style": style(name, [name])} for name in data["policies"]
         ],
         "answer": finite(data["value"]),
+        "sentence": str(data["sentence"]),
+        "over": not data["within_budgets"],
         "note": None if data["note"] is None else str(data["note"]),
         "tried": [
             {
@@ -108,11 +110,19 @@ def _size(data: Any) -> dict[str, Any]:
                 "times_s": [
                     finite(time) for time in (each["total_time_s"] or {"per_seed": []})["per_seed"]
                 ],
+                "over_devices": _worst(each["over_budget_devices"]),
+                "over_j": _worst(each["over_budget_j"]),
+                "verdict": str(each["verdict"]),
                 "problem": None if each["problem"] is None else str(each["problem"]),
             }
             for each in data["tried"]
         ],
     }
+
+
+def _worst(of: Any) -> float:
+    """The greatest over seeds; 0 for a value that could not run."""
+    return 0.0 if of is None else max(finite(value) for value in of["per_seed"])
 
 
 READERS: dict[str, Callable[[Any], dict[str, Any]]] = {

@@ -58,6 +58,16 @@ def test_results_made_elsewhere_are_taken_over(tiny_table, tmp_path, capsys):
     assert same[0] == same[1]
 
 
+def test_cells_that_are_named_are_trained_alone(tiny_table, tmp_path, capsys):
+    words = ["reproduce", "table", *SMALL[2:], "--seeds", "0,1", "--out", str(tmp_path)]
+    assert main([*words, "--cells", "tiny/static-t-1,*/fedrt-?"]) == 0
+    printed = capsys.readouterr()
+    assert "3 of 3 cells are in" in printed.out
+    made = [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()]
+    kept = ["cells/tiny/fedrt-0.npz", "cells/tiny/fedrt-1.npz", "cells/tiny/static-t-1.npz"]
+    assert sorted(made) == kept, "no table, no other cell"
+
+
 def test_what_would_be_empty_is_left_as_it_was(tmp_path, monkeypatch, capsys):
     """Of all there is to make, only the figure of few labels has a cell."""
     column = next(c for c in cells.NON_IID if c.name == "fmnist-labels-2")
@@ -126,6 +136,11 @@ def test_a_stop_costs_few_rounds(words, every, tmp_path, monkeypatch, capsys):
         (["table", "--no-training"], "results: none of these cells is there"),
         (["table", "--device", "abacus"], "abacus"),
         (["table", "--only", ""], "--only"),
+        (
+            ["table", "--cells", "femnist/best-0"],
+            "--cells 'femnist/best-0': fits none of the cells",
+        ),
+        (["table", "--cells", ""], "--cells"),
         (["table", "--policy", "x" * 300], "policy = "),
         (["table", "--out", "x" * 300, "--no-training"], "none of these cells is there"),
         (["table", "--out", "x" * 300, "--only", "femnist"], "cannot be made: File name too long"),

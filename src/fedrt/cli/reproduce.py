@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,11 @@ def add(commands: Commands[Parser]) -> None:
     parser.add_argument("what", choices=(*NAMES, "all"), help="what to make")
     parser.add_argument("--seeds", default="0,1,2", metavar="0,1,...", help="default: 0,1,2")
     parser.add_argument("--only", metavar="A,B,...", help="only these columns, as cifar10-iid")
+    parser.add_argument(
+        "--cells",
+        metavar="A,B,...",
+        help="train these cells alone, as cifar10-iid/fedrt-0 or '*/fedrt-1'; show nothing",
+    )
     parser.add_argument(
         "--policy",
         action="append",
@@ -82,6 +88,8 @@ def run(args: argparse.Namespace) -> None:
     options = replace(read_options(args), checkpoint_every=every, device_rows=False)
     shown = _chosen(names, args)
     cells = _cells(shown)
+    if args.cells is not None:
+        cells = _named(cells, read_list(args.cells, "--cells"))
     out = Path(args.out or ("runs/quick" if args.quick else "results"))
     store = Store(out)
     if args.merge:
@@ -97,6 +105,9 @@ def run(args: argparse.Namespace) -> None:
         except KeyboardInterrupt:
             note("stopped; the same command goes on from here")
             raise
+    if args.cells is not None:
+        print(f"{len(found)} of {len(cells)} cells are in {store.cells}")
+        return
     left = [name for name, each in shown.items() if not _make(name, each, found, out)]
     if len(left) == len(names):
         raise InputError(f"{out}: has too few cells to show any of it; leave out --no-training")
@@ -139,6 +150,16 @@ def _cells(shown: Mapping[str, _Shown]) -> list[Cell]:
         c for each in shown.values() for c in cells_of(each.columns, each.policies, each.seeds)
     ]
     return list({cell.name: cell for cell in every}.values())
+
+
+def _named(cells: Sequence[Cell], patterns: Sequence[str]) -> list[Cell]:
+    """The cells whose name is one of these or fits one of these patterns."""
+    unknown = [p for p in patterns if not any(fnmatchcase(cell.name, p) for cell in cells)]
+    if unknown:
+        raise InputError(
+            f"--cells {p!r}: fits none of the cells, as {cells[0].name}" for p in unknown
+        )
+    return [cell for cell in cells if any(fnmatchcase(cell.name, p) for p in patterns)]
 
 
 def _tell_lacking(names: list[str], count: int) -> None:

@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test check format bench picture kill-campaign verify-cell clean
+.PHONY: help demo test check format bench figures picture kill-campaign verify-cell clean
 
 help:
 	@echo "make demo    train five policies on digits, compare them, write their page (a minute)"
@@ -12,6 +12,7 @@ help:
 	@echo "make check   format, lint, types, fast tests"
 	@echo "make format  let ruff rewrite the code"
 	@echo "make bench   the control benchmark (minutes)"
+	@echo "make figures write every figure in README and docs anew from results/ and benchmarks/results/"
 	@echo "make picture draw the README's picture of the page anew; needs Chromium"
 	@echo "make kill-campaign   kill a training run 50 times, then workers, nodes and drivers (40 minutes)"
 	@echo "make verify-cell NAME=cifar10-iid/fedrt-0   train a cell of results/ again and compare"
@@ -37,6 +38,10 @@ format: $(VENV)/.ready-dev
 
 bench: $(VENV)/.ready-dev
 	$(BIN)/python benchmarks/control.py
+
+figures: $(VENV)/.ready-dev
+	$(BIN)/fedrt reproduce all --no-training
+	$(BIN)/python tools/figures.py
 
 picture: $(VENV)/.ready-dev
 	$(BIN)/python tools/page_picture.py docs/page.png

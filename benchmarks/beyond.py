@@ -109,39 +109,69 @@ def run(words: tuple[str, ...], policies: tuple[str, ...], seeds: list[int]) -> 
     }
 
 
+def changes(results: dict[str, Any], policy: str, key: str) -> list[float]:
+    """By seed, the policy's value over fedrt's, less 1."""
+    pairs = zip(results[policy][key], results["fedrt"][key], strict=True)
+    return [a / b - 1 for a, b in pairs]
+
+
 def change(results: dict[str, Any], policy: str, key: str) -> float:
-    """Mean over seeds of the policy's value over fedrt's, less 1."""
-    pairs = list(zip(results[policy][key], results["fedrt"][key], strict=True))
-    return sum(a / b - 1 for a, b in pairs) / len(pairs)
+    """The mean of the changes over seeds."""
+    every = changes(results, policy, key)
+    return sum(every) / len(every)
 
 
-def line(results: dict[str, Any], policy: str) -> str:
-    """The change in time and energy, and overspend beside fedrt's, in words."""
+def worst(results: dict[str, Any], policy: str, seeds: list[int]) -> str:
+    """The greatest change in time of all seeds, with its seed."""
+    every = changes(results, policy, "total_time_s")
+    most = max(every)
+    return f"{most:+.1%}, seed {seeds[every.index(most)]}"
+
+
+def line(results: dict[str, Any], policy: str, seeds: list[int]) -> str:
+    """The change in time, mean and worst seed, and in energy, and overspend beside fedrt's."""
     over = [sum(results[name]["over_budget_j"]) for name in (policy, "fedrt")]
     words = f"{over[0]:.0f} J ({over[1]:.0f})" if any(over) else "none"
     time_, energy = (change(results, policy, k) for k in ("total_time_s", "energy_j_mean"))
-    return f"{time_:+.1%} | {energy:+.1%} | {words}"
+    return f"{time_:+.1%} | {worst(results, policy, seeds)} | {energy:+.1%} | {words}"
+
+
+HEADS = (
+    "| | time, mean | worst seed | energy, mean | over budget, sum (fedrt's) |\n" + "|---" * 5 + "|"
+)
+
+
+def worlds_table(data: dict[str, Any]) -> str:
+    """Every world of the file as Markdown, the worst seed beside each mean."""
+    lines = []
+    for title, worlds in data["worlds"].items():
+        lines += [f"**{title}**", "", HEADS]
+        for name, results in worlds.items():
+            blank = " | | | "
+            said = f"{results}{blank}" if isinstance(results, str) else ""
+            lines.append(f"| {name} | {said or line(results, 'fedrt-plus', data['seeds'])} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def parts_table(data: dict[str, Any]) -> str:
+    """Time of each part of the policy alone, mean and worst seed, as Markdown."""
+    first = next(iter(data["ablation"].values()))
+    policies = [name for name in first if name != "fedrt"]
+    lines = ["| | " + " | ".join(policies) + " |", "|---" * (len(policies) + 1) + "|"]
+    for name, results in data["ablation"].items():
+        cells = []
+        for policy in policies:
+            every = changes(results, policy, "total_time_s")
+            cells.append(f"{sum(every) / len(every):+.1%} ({max(every):+.1%})")
+        lines.append("| " + " | ".join([name, *cells]) + " |")
+    return "\n".join(lines) + "\n"
 
 
 def table(data: dict[str, Any]) -> str:
     """The whole file as Markdown."""
-    seeds = len(data["seeds"])
-    lines = []
-    for title, worlds in data["worlds"].items():
-        lines += [f"**{title}**", "", "| | time | energy | over budget, sum (fedrt's) |"]
-        lines.append("|---|---|---|---|")
-        for name, results in worlds.items():
-            said = results if isinstance(results, str) else line(results, "fedrt-plus")
-            lines.append(f"| {name} | {said} |")
-        lines.append("")
-    lines += [f"**each part alone, time against fedrt, mean of {seeds} seeds**", ""]
-    first = next(iter(data["ablation"].values()))
-    policies = [name for name in first if name != "fedrt"]
-    lines += ["| | " + " | ".join(policies) + " |", "|---" * (len(policies) + 1) + "|"]
-    for name, results in data["ablation"].items():
-        cells = [f"{change(results, policy, 'total_time_s'):+.1%}" for policy in policies]
-        lines.append("| " + " | ".join([name, *cells]) + " |")
-    return "\n".join(lines)
+    title = "**each part alone, time against fedrt, mean over seeds (worst seed)**"
+    return f"{worlds_table(data)}\n{title}\n\n{parts_table(data)}"
 
 
 def main() -> int:
@@ -163,7 +193,7 @@ def main() -> int:
             began = time.perf_counter()
             try:
                 own[name] = run(words, PLUS, seeds)
-                said = line(own[name], "fedrt-plus")
+                said = line(own[name], "fedrt-plus", seeds)
             except FedrtError as error:
                 own[name] = said = str(error)
             print(f"{title}: {name}: {said} [{time.perf_counter() - began:.0f} s]", flush=True)

@@ -106,7 +106,7 @@ def test_choices_of_by_class_columns_alone_have_no_empty_tables(tmp_path):
     words = ["--no-training", "--only", target.parent.name, "--out", str(tmp_path)]
     assert main(["reproduce", "choices", *words]) == 0
     text = (tmp_path / "choices.md").read_text()
-    assert text.startswith("Accuracy of FedRT under the other Dirichlet form")
+    assert text.startswith("Best accuracy of FedRT trained otherwise")
     assert "|" not in text
 
 

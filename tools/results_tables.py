@@ -1,20 +1,13 @@
-"""Write the tables in README.md and docs/reproduction.md anew from results/table.csv.
-
-`python tools/results_tables.py` after `fedrt reproduce table`; a test holds them equal.
-"""
+"""The table of README.md and docs/reproduction.md, from results/table.csv."""
 
 from __future__ import annotations
 
 import csv
-import re
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
-from fedrt.cli import guarded
 from fedrt.errors import InputError, reason
 from fedrt.experiments.cells import ROWS, SEEDS
-from fedrt.files import write_text
 
 ROOT = Path(__file__).parents[1]
 TABLE = ROOT / "results" / "table.csv"
@@ -27,7 +20,6 @@ COLUMNS = {
 }
 QUANTITIES = {"time_h": (".2f", "h"), "energy_j": (".0f", "J"), "accuracy_percent": (".2f", "%")}
 FEWER = {1: "†", 2: "‡"}
-BLOCK = re.compile(r"(<!-- results -->\n).*?(<!-- /results -->)", re.DOTALL)
 
 Rows = Mapping[tuple[str, str], Mapping[str, str]]
 
@@ -69,19 +61,9 @@ def _cell(row: Mapping[str, str], quantity: str) -> str:
     return f"{float(row[quantity]):{digits}}{FEWER.get(_count(row), '')}{beside} {unit}"
 
 
-PAGES: dict[str, Callable[[Rows], str]] = {
-    "README.md": readme_table,
-    "docs/reproduction.md": whole_table,
-}
-
-
-def page(name: str) -> str:
-    """The page's text with the table as the results have it."""
-    table = PAGES[name](read_rows(TABLE))
-    text, found = BLOCK.subn(lambda m: m[1] + table + m[2], (ROOT / name).read_text())
-    if found != 1:
-        raise InputError(f"{name}: has {found} places for the table, not one")
-    return text
+def table_rows() -> Rows:
+    """The rows of results/table.csv."""
+    return read_rows(TABLE)
 
 
 def read_rows(path: Path) -> Rows:
@@ -98,21 +80,3 @@ def read_rows(path: Path) -> Rows:
     if any(row.get(name) is None for row in rows.values() for name in fields):
         raise InputError(f"{path}: lacks some of {', '.join(fields)}")
     return {(str(column), str(policy)): row for (column, policy), row in rows.items()}
-
-
-def main() -> int:
-    """Write the tables; the exit code."""
-    return guarded(write_pages)
-
-
-def write_pages() -> int:
-    """Write all pages, or none."""
-    pages = {name: page(name) for name in PAGES}
-    for name, text in pages.items():
-        write_text(ROOT / name, text)
-        print(f"{name} written")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -19,10 +18,6 @@ from fedrt.files import write_csv
 from fedrt.learning.originals import ORIGINALS
 from fedrt.report.reproduction import latex_table, markdown_table
 from fedrt.runs.loop import make_world
-
-sys.path.insert(0, str(ROOT / "tools"))
-
-import results_tables
 
 RESULTS = ROOT / "results"
 FOLDER = os.environ.get("FEDRT_DATA")
@@ -74,11 +69,6 @@ def test_the_table_is_what_the_cells_give(tmp_path):
     assert (tmp_path / "table.csv").read_text() == (RESULTS / "table.csv").read_text()
     assert markdown_table(rows) == (RESULTS / "table.md").read_text()
     assert latex_table(rows) == (RESULTS / "table.tex").read_text()
-
-
-@pytest.mark.parametrize("name", results_tables.PAGES)
-def test_pages_show_the_table(name):
-    assert results_tables.page(name) == (ROOT / name).read_text()
 
 
 def test_results_stay_small():

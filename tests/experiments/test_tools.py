@@ -13,6 +13,7 @@ from fedrt.experiments.kept import read_kept, write_kept
 
 sys.path.insert(0, str(ROOT / "tools"))
 
+import figures
 import results_tables
 import verify_cell
 
@@ -88,8 +89,8 @@ def test_a_table_that_lacks_rows_changes_no_page(text, words, tmp_path, monkeypa
     if text is not None:
         table.write_text(text)
     monkeypatch.setattr(results_tables, "TABLE", table)
-    monkeypatch.setattr(results_tables, "write_text", None)
-    assert results_tables.main() == 2
+    monkeypatch.setattr(figures, "write_text", None)
+    assert figures.main() == 2
     assert words in one_line(capsys)
 
 

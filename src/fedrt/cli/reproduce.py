@@ -222,20 +222,19 @@ def _make_table(shown: _Shown, found: dict[str, Kept], out: Path) -> bool:
 
 
 def _make_choices(shown: _Shown, found: dict[str, Kept], out: Path) -> bool:
-    from fedrt.experiments.cells import BY_CLASS
-    from fedrt.experiments.choices import plan_choices
-    from fedrt.experiments.table import table_rows
+    from fedrt.experiments.cells import OTHERWISE
+    from fedrt.experiments.choices import plan_choices, trained_otherwise
     from fedrt.files import write_text
     from fedrt.report.reproduction import markdown_choices
 
-    other = {column.name for column in BY_CLASS}
+    other = {column.name for column in OTHERWISE}
     usual = [c for c in shown.columns if c.name not in other]
-    by_class = [c for c in shown.columns if c.name in other]
-    planned = plan_choices(usual, shown.seeds[0], found)
-    rows = table_rows(by_class, ["fedrt"], shown.seeds, found)
-    if not planned and not rows:
+    planned = plan_choices(usual, shown.seeds, found)
+    otherwise = [c for c in shown.columns if c.name in other]
+    trained = trained_otherwise(otherwise, shown.seeds, found)
+    if not planned and not trained:
         return False
-    text = markdown_choices(planned, rows)
+    text = markdown_choices(planned, trained)
     write_text(out / "choices.md", text)
     print(text)
     return True

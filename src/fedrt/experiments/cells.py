@@ -89,6 +89,17 @@ BY_CLASS = tuple(
     for data, title in (("cifar10", "CIFAR-10"), ("fmnist", "FMNIST"))
 )
 """The other reading of the Dirichlet partition."""
+UNAUGMENTED = Column(
+    "cifar10-iid-unaugmented",
+    "CIFAR-10, IID, without crops and mirror images",
+    "paper/cifar10-iid",
+    ("learning.augment=false",),
+)
+OTHERWISE = {
+    **{column: column.name.removesuffix("-by-class") for column in BY_CLASS},
+    UNAUGMENTED: UNAUGMENTED.name.removesuffix("-unaugmented"),
+}
+"""Columns of the table that are trained otherwise, each with the name of the usual one."""
 BUDGETS_J = (1.5, 2.0)
 """Per edge round: more than the table's, so that a policy has something to pace."""
 BUDGETS = tuple(
@@ -116,7 +127,7 @@ WHAT: dict[str, tuple[tuple[Column, ...], tuple[str, ...]]] = {
     "fig-energy": (TABLE, ROWS),
     "fig-noniid": (NON_IID, ("fedrt", "static-t")),
     "fig-basegraph": ((*BASE_GRAPHS, *COMPLETE), ("fedrt",)),
-    "choices": ((*TABLE, *BY_CLASS), ("fedrt",)),
+    "choices": ((*TABLE, *OTHERWISE), ("fedrt",)),
     "beyond": (BEYOND, ("fedrt", "fedrt-plus")),
 }
 """What can be made again: the columns and the policies it needs."""

@@ -2,18 +2,20 @@
 
 Planning a kept cell again under a changed scenario shows the effect on time and energy without
 training: the distances stay those of the kept training, which under another choice would have been
-a little different. Only the form of the Dirichlet partition changes the training itself.
+a little different. The form of the Dirichlet partition and augmentation change the training itself:
+those columns are trained. Everything is held against the table over the same seeds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import mean, median
 
 from fedrt.control.mixing import MIXINGS, contraction
-from fedrt.experiments.cells import Cell, Column
+from fedrt.experiments.cells import OTHERWISE, Cell, Column
 from fedrt.experiments.kept import Kept, replay
+from fedrt.runs.directory import run_name
 from fedrt.runs.loop import make_world
 from fedrt.scenario import load_scenario
 
@@ -62,15 +64,53 @@ def plan_choice(cell: Cell, kept: Kept, settings: Sequence[str]) -> Planned:
 
 
 def plan_choices(
-    columns: Iterable[Column], seed: int, found: Mapping[str, Kept]
+    columns: Iterable[Column], seeds: Sequence[int], found: Mapping[str, Kept]
 ) -> dict[str, dict[str, Planned]]:
-    """For every column that is there, FedRT under every choice."""
+    """For every column that is there, FedRT under every choice: means over its seeds."""
     planned = {}
     for column in columns:
-        cell = Cell(column, "fedrt", seed)
-        if cell.name in found:
+        cells = [cell for seed in seeds if (cell := Cell(column, "fedrt", seed)).name in found]
+        if cells:
             planned[column.title] = {
-                words: plan_choice(cell, found[cell.name], settings)
+                words: _mean([plan_choice(cell, found[cell.name], settings) for cell in cells])
                 for words, settings in CHOICES.items()
             }
     return planned
+
+
+def _mean(planned: Sequence[Planned]) -> Planned:
+    """The means over seeds of each value."""
+    return Planned(
+        time_h=mean(each.time_h for each in planned),
+        energy_j=mean(each.energy_j for each in planned),
+        links=mean(each.links for each in planned),
+        left={rule: mean(each.left[rule] for each in planned) for rule in MIXINGS},
+    )
+
+
+@dataclass(frozen=True)
+class Otherwise:
+    """Best accuracies of FedRT in a column that is trained otherwise, in percent, by seed."""
+
+    column: Column
+    accuracy: dict[int, float]
+    usual: dict[int, float]
+    """In the table's column, over the same seeds as far as they are there."""
+
+
+def trained_otherwise(
+    columns: Iterable[Column], seeds: Sequence[int], found: Mapping[str, Kept]
+) -> list[Otherwise]:
+    """The columns of `OTHERWISE` that are there, each beside the table's."""
+    usual = {column.name: name for column, name in OTHERWISE.items()}
+    made = []
+    for column in columns:
+        own = _best(column.name, seeds, found)
+        if own:
+            made.append(Otherwise(column, own, _best(usual[column.name], list(own), found)))
+    return made
+
+
+def _best(column: str, seeds: Sequence[int], found: Mapping[str, Kept]) -> dict[int, float]:
+    names = {seed: f"{column}/{run_name('fedrt', seed)}" for seed in seeds}
+    return {s: 100 * found[name].best_accuracy for s, name in names.items() if name in found}

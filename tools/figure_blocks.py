@@ -1,0 +1,133 @@
+"""The blocks of README.md and docs/ that are made whole from the results (`figures.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import plus_blocks
+from figure_sources import cell, is_there, measured
+from results_tables import readme_table, table_rows, whole_table
+
+from fedrt.experiments.cells import BASE_GRAPHS, COMPLETE, SEEDS, WHAT, cells_of
+
+NAMED = 4
+"""So many cells that lack are named, more are counted."""
+MADE = {
+    "table": "table",
+    "fig-noniid": "figure of few labels",
+    "fig-basegraph": "figure of base graphs",
+    "choices": "what the paper leaves open",
+    "beyond": "`fedrt-plus` against `fedrt`",
+}
+
+
+def cells() -> str:
+    """How many cells of each table and figure are there for three seeds, and which lack."""
+    lines = ["| | cells of seeds 0, 1, 2 | lacking |", "|---|---|---|"]
+    for what, words in MADE.items():
+        every = [each.name for each in cells_of(*WHAT[what], SEEDS)]
+        lacking = [name for name in every if not is_there(name)]
+        named = ", ".join(f"`{name}`" for name in lacking)
+        if len(lacking) > NAMED:
+            seeds = sorted({int(name.rpartition("-")[2]) for name in lacking})
+            named = f"{len(lacking)}, of seeds {', '.join(map(str, seeds))}"
+        lines.append(f"| {words} | {len(every) - len(lacking)} of {len(every)} | {named} |")
+    return _text(lines)
+
+
+def base_graphs() -> str:
+    """Accuracy and hours of FedRT over base graphs, seed 0."""
+    heads = [column.name.rpartition("-")[2] for column in BASE_GRAPHS if "femnist" in column.name]
+    lines = ["| p | " + " | ".join([*heads, "1"]) + " |", "|---" * (len(heads) + 2) + "|"]
+    for full in COMPLETE:
+        graphs = [c for c in BASE_GRAPHS if c.name.startswith(f"{full.name}-links")]
+        cells = [cell(f"{column.name}/fedrt-0") for column in (*graphs, full)]
+        late, hours = ([f"{getattr(c, q):.1f}" for c in cells] for q in ("late", "time_h"))
+        lines += [f"| {full.title}, % | {' | '.join(late)} |", f"| hours | {' | '.join(hours)} |"]
+    return _text(lines)
+
+
+def control() -> str:
+    """Times of one decision, and of solvers on the same problems."""
+    data = measured("control")
+    against = data["allocation, 8 edges x 9 devices, against CVXPY/Clarabel"]
+    many = data["allocation at scale, 100 devices an edge"]["1000000_devices"]
+    links = data["links, exact and greedy"]
+    small = data["fedrt-plus, one decision, 8 edges x 9 devices"]
+    large = data["fedrt-plus, one decision, 500 edges x 200 devices"]
+
+    def ms(each: Any, digits: int) -> str:
+        return f"{1000 * each.median_s:.{digits}f}"
+
+    solver = (
+        f"{ms(against.cvxpy_joint, 1)} ms as one problem,"
+        f" {ms(against.cvxpy_one_by_one, 0)} ms cluster by cluster"
+    )
+    ratio = f"{against.times_faster_than_joint:.0f}, {against.times_faster_than_one_by_one:.0f}"
+    servers = [
+        f"| links, exact / greedy, {n} servers |"
+        f" {ms(links[f'{n}_servers'].exact, d)} / {ms(links[f'{n}_servers'].greedy, e)} ms | | |"
+        for n, d, e in ((8, 3, 2), (500, 0, 0))
+    ]
+    return _text(
+        [
+            "| | ours | CVXPY with Clarabel, parametrised | ratio |",
+            "|---|---|---|---|",
+            f"| allocation, 8 edges x 9 devices | {ms(against.fedrt, 3)} ms | {solver} | {ratio} |",
+            f"| allocation, 10,000 edges x 100 devices | {many.median_s:.2f} s,"
+            f" {many.peak_rss_mb:.0f} MB | | |",
+            *servers,
+            f"| `fedrt-plus`, a whole decision, 8 edges x 9 devices |"
+            f" {ms(small.earlier_edge_round, 1)} ms, {ms(small.last_edge_round, 1)} with links"
+            " (5 asked) | | |",
+            f"| the same, 500 edges x 200 devices | {large.earlier_edge_round.median_s:.2f} s,"
+            f" {large.last_edge_round.median_s:.2f} with links (1 asked) | | |",
+        ]
+    )
+
+
+SIDES = {
+    "fedrt": ("ours, `stacked`, two processes", ""),
+    "pfl-2-channels-last": ("pfl 0.6, two processes, channels-last", "1.2"),
+    "flower-channels-last": ("Flower 1.41's simulation, channels-last", "1.35"),
+    "fedrt-sequential": ("`sequential`, two threads", "1.35"),
+}
+"""The sides of the benchmark beside others, with the ratio that was asked for."""
+
+
+def peers() -> str:
+    """A round of training beside others."""
+    sides = measured("peers").sides
+    lines = ["| | s, median (quartiles) | turns | times ours | asked |", "|---|---|---|---|---|"]
+    for name, (words, asked) in SIDES.items():
+        side = sides[name]
+        times = "1" if name == "fedrt" else f"{side.times_fedrt:.2f}"
+        spread = f"{side.median_s:.2f} ({side.q1_s:.2f} to {side.q3_s:.2f})"
+        lines.append(f"| {words} | {spread} | {side.n} | {times} | {asked} |")
+    return _text(lines)
+
+
+def _text(lines: Sequence[str]) -> str:
+    return "\n".join(lines) + "\n"
+
+
+BLOCKS: dict[str, Callable[[], str]] = {
+    "table-in-brief": lambda: readme_table(table_rows()),
+    "table": lambda: whole_table(table_rows()),
+    "plus-said": plus_blocks.plus_said,
+    "plus-table": plus_blocks.plus_table,
+    "plus-in-table": plus_blocks.plus_in_table,
+    "bound-by-seed": plus_blocks.bound_by_seed,
+    "bound-notes": plus_blocks.bound_notes,
+    "bound-table": plus_blocks.bound_table,
+    "beyond-worlds": plus_blocks.beyond_worlds,
+    "beyond-parts": plus_blocks.beyond_parts,
+    "beyond-slower": plus_blocks.beyond_slower,
+    "beyond-trained": plus_blocks.beyond_trained,
+    "beyond-trained-said": plus_blocks.beyond_trained_said,
+    "cells": cells,
+    "base-graphs": base_graphs,
+    "control": control,
+    "peers": peers,
+}

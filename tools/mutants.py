@@ -1,0 +1,183 @@
+"""Changes the source in one place at a time and sees whether a test notices.
+
+    python tools/mutants.py --count 200 --seed 0 --out benchmarks/results/mutants.json
+    python tools/mutants.py --all
+    python tools/mutants.py --files src/fedrt/ledger.py --all
+    python tools/mutants.py --named tests/mutants_killed.json
+
+The sample is keyed by the seed and by each mutant's own text: a change elsewhere moves nobody.
+Every mutant is shown to the tests that enter its function, the quickest first, in a copy of the
+tree, so that neither the tree nor caches are ever left mutated. A mutant that survives either
+shows a hole in the tests, or is equivalent: then `tests/mutants_equivalent.json` says why.
+
+Ends with 0 if at least 95 % were killed and every survivor is known to be equivalent.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from mutation.operators import Mutant, compiles, mutants_of, siblings_of
+from mutation.reach import Reach
+from mutation.workshop import Verdict, Workshop
+
+ROOT = Path(__file__).resolve().parents[1]
+EQUIVALENT = ROOT / "tests" / "mutants_equivalent.json"
+LEAST_KILLED = 0.95
+AREAS = ("control", "cost", "ledger.py", "policies", "runs/loop.py", "learning", "world")
+SPEED_ALONE = ("learning/tuning.py", "learning/compiled.py", "learning/board.py")
+"""Files that decide how quickly something is computed and never what: not in the sample."""
+DOWNLOADS = ("learning/fetch.py", "learning/originals.py")
+"""Files that bring data sets here: their tests are of files and sockets."""
+TESTS = (
+    "tests/control",
+    "tests/cost",
+    "tests/world",
+    "tests/policies",
+    "tests/learning",
+    "tests/test_ledger.py",
+    "tests/test_decision.py",
+    "tests/runs/test_loop.py",
+    "tests/runs/test_bound.py",
+    "tests/runs/test_faults.py",
+    "tests/runs/test_estimate.py",
+    "tests/runs/test_training.py",
+)
+ONE_IN = {"arguments swapped": 4}
+"""Kinds that are thinned: most of them end in an exception at once."""
+
+
+def find_mutants(files: Sequence[str]) -> list[Mutant]:
+    """All mutants of the files, or of the areas."""
+    source = ROOT / "src" / "fedrt"
+    paths = [ROOT / file for file in files]
+    if not paths:
+        left_out = {source / name for name in (*SPEED_ALONE, *DOWNLOADS)}
+        for area in AREAS:
+            where = source / area
+            paths += sorted(where.rglob("*.py")) if where.is_dir() else [where]
+        paths = [path for path in paths if path not in left_out]
+    siblings = siblings_of([path.read_bytes() for path in sorted(source.rglob("*.py"))])
+    return [
+        mutant
+        for path in paths
+        for mutant in mutants_of(str(path.relative_to(ROOT)), path.read_bytes(), siblings)
+    ]
+
+
+def draw(mutants: list[Mutant], count: int | None, seed: int) -> list[Mutant]:
+    """A sample of so many, or all, in an order of its own."""
+
+    def luck(mutant: Mutant) -> float:
+        text = f"{seed} {mutant.key} {mutant.function} {mutant.line}"
+        drawn = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()) / 2**64
+        return drawn if count is None else drawn * ONE_IN.get(mutant.kind, 1)
+
+    chosen: list[Mutant] = []
+    for mutant in sorted(mutants, key=luck):
+        if count is not None and len(chosen) == count:
+            break
+        if compiles(mutant.apply((ROOT / mutant.file).read_bytes())):
+            chosen.append(mutant)
+    return chosen
+
+
+def named(mutants: list[Mutant], path: Path) -> list[Mutant]:
+    """Those that a file lists by key."""
+    by_key = {mutant.key: mutant for mutant in reversed(mutants)}
+    keys = json.loads(path.read_text())
+    gone = [key for key in keys if key not in by_key]
+    if gone:
+        raise SystemExit("\n".join(f"{path}: no such mutant any more: {key}" for key in gone))
+    return [by_key[key] for key in keys]
+
+
+def campaign(shop: Workshop, reach: Reach, mutants: list[Mutant]) -> list[tuple[Mutant, Verdict]]:
+    """The verdict on every mutant, printed as it comes."""
+    found = []
+    for i, mutant in enumerate(mutants, 1):
+        verdict = shop.test(mutant, reach)
+        found.append((mutant, verdict))
+        place = f"{mutant.file}:{mutant.line}"
+        change = f"{mutant.before!r} -> {mutant.after!r}"
+        say = f"{i}/{len(mutants)} {verdict.outcome:9} {verdict.wall_s:6.1f} s  {place}  {change}"
+        print(say, flush=True)
+    return found
+
+
+def summarise(found: list[tuple[Mutant, Verdict]], known: dict[str, str]) -> dict[str, object]:
+    """Counts, and the survivors with what is known of them."""
+    alive = [(m, v) for m, v in found if v.outcome in ("survived", "unreached")]
+    rows = [
+        asdict(mutant) | {"outcome": verdict.outcome, "equivalent": known.get(mutant.key)}
+        for mutant, verdict in alive
+    ]
+    return {
+        "mutants": len(found),
+        "killed": len(found) - len(alive),
+        "killed_share": round(1 - len(alive) / len(found), 4) if found else 1.0,
+        "equivalent": sum(row["equivalent"] is not None for row in rows),
+        "holes": sum(row["equivalent"] is None for row in rows),
+        "survivors": rows,
+        "verdicts": {
+            f"{mutant.file}:{mutant.line}: {mutant.before} -> {mutant.after}": verdict.outcome
+            + (f" by {verdict.by}" if verdict.by else "")
+            for mutant, verdict in found
+        },
+    }
+
+
+def main() -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--count", type=int, default=200, help="how many mutants are drawn")
+    parser.add_argument("--seed", type=int, default=0, help="of the draw")
+    parser.add_argument("--all", action="store_true", help="every mutant there is (hours)")
+    parser.add_argument("--files", nargs="+", default=[], help="of these source files alone")
+    parser.add_argument("--named", type=Path, help="the mutants that this file lists, by key")
+    parser.add_argument("--tests", nargs="+", default=TESTS, help="the tests to show them to")
+    parser.add_argument("--list", action="store_true", help="only print the drawn mutants")
+    parser.add_argument(
+        "--reach", type=Path, help="folder in which the recording is kept and reused"
+    )
+    parser.add_argument("--out", type=Path, help="where the results go, as JSON")
+    args = parser.parse_args()
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+    everything = find_mutants(args.files)
+    if args.named is not None:
+        mutants = named(everything, args.named)
+    else:
+        mutants = draw(everything, None if args.all else args.count, args.seed)
+    print(f"{len(mutants)} of {len(everything)} mutants", flush=True)
+    if args.list:
+        print("\n".join(mutant.key for mutant in mutants))
+        return 0
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        shop = Workshop(ROOT, Path(folder) if args.reach is None else args.reach)
+        reach = shop.record(args.tests)
+        print(f"{len(reach.cpu_s)} tests, {sum(reach.cpu_s.values()):.0f} CPU s", flush=True)
+        found = campaign(shop, reach, mutants)
+    known = json.loads(EQUIVALENT.read_text()) if EQUIVALENT.exists() else {}
+    summary = summarise(found, known)
+    holes, share = int(str(summary["holes"])), float(str(summary["killed_share"]))
+    if args.out is not None:
+        args.out.write_text(json.dumps({"seed": args.seed} | summary, indent=1) + "\n")
+    for row in summary["survivors"]:  # type: ignore[attr-defined]
+        why = row["equivalent"] or "NOT KNOWN TO BE EQUIVALENT"
+        print(f"{row['file']}:{row['line']}: {row['text']}")
+        print(f"  {row['before']} -> {row['after']}: {why}")
+    print(f"{summary['killed']} of {summary['mutants']} killed, {holes} holes")
+    return 0 if share >= LEAST_KILLED and not holes else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fedrt.ledger import GivenAllowance, Ledger, overspend_j
+from fedrt.ledger import GivenAllowance, Ledger, PartOfBooks, overspend_j
 
 NONE = np.zeros(2)
 
@@ -42,6 +42,39 @@ def test_who_trains_now_and_then_spreads_the_budget_over_fewer_rounds():
     for _ in range(5):
         books = books.charge(np.zeros(3), np.zeros(3), np.zeros(3))
     assert_array_equal(books.allowance_j("exact"), [9, 7, 12])
+
+
+def test_the_part_of_the_books_of_those_that_take_part():
+    """T = 3, R = 2, after one edge round of which device 0 took no part; 1 and 3 come now.
+
+    Left are (T - t) R - r = 5 edge rounds: the coming one and a share of the four after it.
+    """
+    share = np.array([1.0, 0.25, 0.5, 0.75])
+    books = Ledger.open(np.array([8.0, 12.0, 9.0, np.inf]), 2, 3, 2, participation=share)
+    books = books.charge(np.array([0.0, 2.0, 3.0, 4.0]), np.array([5.0, 7.0]), NONE)
+    part = PartOfBooks(books, np.array([1, 3]))
+    assert_array_equal(part.elapsed_s, [5, 7])
+    assert_array_equal(part.allowance_j("exact"), [10 / 2, np.inf])
+    assert_array_equal(part.allowance_j("paper"), [10 / 2.5, np.inf])
+    pace = part.pace("exact")
+    assert_array_equal(pace.device, [1, 3])
+    assert pace.fleet_size == 4
+    assert_array_equal(pace.left_j, [10, np.inf])
+    assert_array_equal(pace.rounds_left, [2, 4])
+    assert_array_equal(part.pace("paper").rounds_left, [2.5, 5.5])
+    assert (pace.t, pace.r, pace.edge_rounds) == (0, 1, 2)
+
+
+def test_nobody_writes_in_the_books():
+    books = Ledger.open(np.array([2.0, 3.0]), 2, 2, 2)
+    part = PartOfBooks(books, np.array([1]))
+    given_books = GivenAllowance(np.ones(2), np.zeros(2))
+    for values in (books.spent_j, books.budget_j, part.who, part.pace("exact").device):
+        with pytest.raises(ValueError, match="read-only"):
+            values[0] = 7
+    for values in (given_books.allowance, given_books.elapsed_s):
+        with pytest.raises(ValueError, match="read-only"):
+            values[0] = 7
 
 
 def test_the_last_edge_round_may_spend_all_that_is_left():
@@ -88,6 +121,10 @@ def test_rounding_is_no_overspend():
     assert overspend_j(one + 1e-12, one) == 0
     assert overspend_j(one + 1e-6, one) == pytest.approx(1e-6)
     assert overspend_j(one, -one) == 2
+    # Relative to the greater of the two: nothing is left of a budget, or next to nothing spent.
+    assert overspend_j(one * 1e3 + 1e-7, one * 1e3) == 0
+    assert overspend_j(one * 1e-12, one * 0) == pytest.approx(1e-12)
+    assert overspend_j(-one * 5e-10 + 5e-19, -one * 5e-10) == 0
 
 
 def test_given_allowances_know_no_horizon():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -115,3 +117,30 @@ def test_updating_leaves_the_old_estimate_alone():
     before.update(truth, ~np.eye(2, dtype=bool))
     np.testing.assert_array_equal(before.distance, np.zeros((2, 2)))
     assert not before.measured_once.any()
+
+
+@pytest.mark.parametrize("middle", [0, 1, 2])
+def test_a_path_may_lead_over_any_server(middle):
+    """The two others measure with the middle one alone: 3 + 4, whichever it is."""
+    one, two = (c for c in range(3) if c != middle)
+    measured = links(3, [(one, middle), (middle, two)])
+    truth = symmetric(3, {(one, middle): 3.0, (middle, two): 4.0, (one, two): 5.0})
+    estimate = DistanceEstimate.unknown(3).update(truth, measured)
+    assert estimate.distance[one, two] == estimate.distance[two, one] == 7.0
+
+
+def test_paths_are_as_short_as_the_best_of_all_ways():
+    """Five servers, every way over the others tried by hand."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        length = np.triu(np.where(rng.random((5, 5)) < 0.6, rng.uniform(1, 9, (5, 5)), np.inf), 1)
+        length = length + length.T
+        found = shortest_paths(length)
+        for c, c2 in itertools.permutations(range(5), 2):
+            others = [k for k in range(5) if k not in (c, c2)]
+            ways = [
+                sum(itertools.starmap(length.item, itertools.pairwise((c, *over, c2))))
+                for count in range(4)
+                for over in itertools.permutations(others, count)
+            ]
+            assert found[c, c2] == pytest.approx(min(ways), rel=1e-15)

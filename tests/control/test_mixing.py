@@ -12,6 +12,8 @@ from fedrt.control.mixing import (
     best_constant_weights,
     contraction,
     metropolis_weights,
+    mixing_weights,
+    slowest_contraction,
 )
 
 
@@ -111,3 +113,16 @@ def test_contraction_bounds_what_a_step_leaves(adjacency):
     before = np.linalg.norm(model - model.mean())
     after = np.linalg.norm(mixing @ model - model.mean())
     assert after <= contraction(mixing) * before + 1e-12
+
+
+def test_the_slowest_part_decides():
+    """A path of three leaves 2/3 of a distance, a ring of four 1/3, a pair and a lone server 0."""
+    links = [(0, 1), (1, 2), (3, 4), (4, 5), (5, 6), (6, 3), (7, 8)]
+    topology = graph(10, links)
+    mixing = mixing_weights("metropolis", topology)
+    assert slowest_contraction(mixing, topology) == pytest.approx(2 / 3, rel=1e-14)
+    without_path = np.ix_(range(3, 10), range(3, 10))
+    slowest = slowest_contraction(mixing[without_path], topology[without_path])
+    assert slowest == pytest.approx(1 / 3, rel=1e-14)
+    # Where all are connected it is the contraction of the whole.
+    assert slowest_contraction(metropolis_weights(PATH_3), PATH_3) == pytest.approx(2 / 3)

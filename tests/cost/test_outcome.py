@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -132,6 +132,71 @@ def test_a_deadline_of_the_median():
     # Device 2 at half speed: 2 + 1 = 3 s, just in time.
     assert_array_equal(found.late, [True, False, False])
     assert_allclose(found.cost.edge_time_s, [9, 0, 3])
+
+
+def test_a_silent_straggler_is_awaited_as_planned_and_pays_for_what_it_did():
+    """Device 2 (1 + 1 s at full speed) is silent and at a fifth of its speed: 5 + 1 s.
+
+    Its server waits until it was to be through, 2 s, not until it is. Without a deadline it trains
+    to the end, 5 s at (1/2) 4 0.8^2 = 1.28 J; with one at 1.5 s it stops there, and at 5.5 s it
+    would have sent for half a second of its one, 1.5 of 3 J.
+    """
+    slow = {"silent": (0, 0, 1), "speed": (1, 1, 0.2)}
+    found = happens(**slow)
+    assert_allclose(found.cost.edge_time_s, [6, 0, 2])
+    assert_allclose([found.cost.compute_s[2], found.cost.upload_s[2]], [5, 0])
+    assert_allclose(found.cost.compute_j[2], 1.28)
+    found = happens(**slow, deadline=Deadline(seconds=1.5))
+    assert_allclose(found.cost.edge_time_s, [1.5, 0, 1.5])
+    assert_allclose([found.cost.compute_s[2], found.cost.upload_s[2]], [1.5, 0])
+    assert_allclose(found.cost.compute_j[2], 1.28 * 1.5 / 5)
+    assert not found.late[2]
+    found = happens(**slow, deadline=Deadline(seconds=5.5), spends="all")
+    assert_allclose(found.cost.edge_time_s, [5.5, 0, 2])
+    assert_allclose([found.cost.compute_s[2], found.cost.upload_s[2]], [5, 0.5])
+    assert_allclose([found.cost.compute_j[2], found.cost.upload_j[2]], [1.28, 1.5])
+
+
+def test_a_late_device_holds_its_server_until_the_deadline_and_no_longer():
+    """Device 1 at a tenth: 20 + 4 s. Its server has device 0's update after 6 s and waits on."""
+    found = happens(speed=(1, 0.1, 1), deadline=Deadline(seconds=8))
+    assert_array_equal(found.late, [False, True, False])
+    assert_array_equal(found.delivered, [True, False, True])
+    assert_allclose(found.cost.edge_time_s, [8, 0, 2])
+    assert_allclose(found.delivered_s, [6, 0, 2])
+    assert_allclose(found.lost_s, [2, 0, 0])
+    # All others keep their times and pay in full.
+    assert_allclose(found.cost.compute_s, [4, 8, 1])
+    assert_allclose(found.cost.upload_s, [2, 0, 1])
+    assert_allclose(found.cost.upload_j, [2, 0, 3])
+    # Just in time is in time: 24 s.
+    found = happens(speed=(1, 0.1, 1), deadline=Deadline(seconds=24))
+    assert not found.late.any()
+    assert_allclose(found.cost.edge_time_s, [24, 0, 2])
+    assert_allclose(found.cost.upload_s, [2, 4, 1])
+
+
+def test_who_is_in_time_pays_in_full_whoever_is_late():
+    """A deadline between the two devices of edge 0 at their true speeds, 4 + 2 and 4 + 4 s."""
+    found = happens(speed=(1, 0.5, 1), deadline=Deadline(seconds=7), spends="nothing")
+    assert_allclose(found.cost.compute_s, [4, 4, 1])
+    assert_allclose(found.cost.upload_s, [2, 3, 1])
+    assert_allclose(found.cost.compute_j, [2, 2, 32])
+    assert_allclose(found.cost.upload_j, [2, 6, 3])
+    assert_allclose(found.planned.compute_s, [4, 2, 1])
+
+
+def test_a_deadline_in_a_cluster_of_many():
+    """Five devices on edge 1, none on edge 0: the middle of 1, 3, 4, 8, 9 is 4; of four, 3.5."""
+    _, seen = three_devices()
+    five = replace(seen, edge_of_device=np.full(5, 1), cycles=np.ones(5))
+    planned_s = np.array([9.0, 1.0, 4.0, 3.0, 8.0])
+    assert_allclose(Deadline(factor=2).of_edges(five, planned_s), [np.inf, 8, np.inf])
+    four = replace(five, edge_of_device=np.full(4, 1), cycles=np.ones(4))
+    assert_allclose(Deadline(factor=2).of_edges(four, planned_s[:4]), [np.inf, 7, np.inf])
+    assert_allclose(Deadline(seconds=3).of_edges(four, planned_s[:4]), [3, 3, 3])
+    nobody = replace(five, edge_of_device=np.zeros(0, dtype=np.int64), cycles=np.ones(0))
+    assert_array_equal(Deadline(factor=2).of_edges(nobody, np.ones(0)), np.full(3, np.inf))
 
 
 @given(

@@ -152,6 +152,19 @@ def test_pathological_uneven_edges_without_devices():
     assert_array_equal(parts.sizes, [25, 25, 50])
 
 
+def test_pathological_shares_are_random_inside_a_cluster():
+    """Samples in the order of their labels: shares one after the other would hold one label."""
+    dataset, edge_of_device = labelled(np.repeat(np.arange(4), 200), 4), edges(4, 4)
+    parts = partition(dataset, PathologicalPartition(2), edge_of_device, 0)
+    counts = parts.class_counts()
+    for c in range(2):
+        mine = counts[edge_of_device == c]
+        # 100 of 400 samples, 50 of either label in the mean, with a deviation of 4.3.
+        assert ((mine > 25) & (mine < 75)).sum(axis=0).tolist().count(4) == 2
+    other = partition(dataset, PathologicalPartition(2), edge_of_device, 1)
+    assert any(set(one) != set(two) for one, two in zip(parts, other, strict=True))
+
+
 def test_iid_shares_are_random_not_contiguous():
     dataset = labelled(np.repeat(np.arange(10), 100), 10)
     counts = partition(dataset, IidPartition(), edges(5, 5), 0).class_counts()

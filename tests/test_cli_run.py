@@ -103,7 +103,7 @@ def test_divergence_is_exit_4(tmp_path, capsys):
     assert err.startswith("global round 3, edge round ")
     assert err.count("\n") == 1
     assert (tmp_path / "run" / "checkpoints" / "000003.npz").exists()
-    assert main(["run", "--resume", str(tmp_path / "run"), "--json"]) == 4
+    assert main(["run", "--allow-code", "--resume", str(tmp_path / "run"), "--json"]) == 4
 
 
 def test_a_trace_is_found_from_wherever_one_goes_on(tmp_path, monkeypatch):
@@ -114,7 +114,7 @@ def test_a_trace_is_found_from_wherever_one_goes_on(tmp_path, monkeypatch):
     assert run_main("--out", "run", "--set", 'channel={kind="trace",file="trace.csv"}') == 0
     (tmp_path / "run" / "summary.json").unlink()
     monkeypatch.chdir("/")
-    assert main(["run", "--resume", str(tmp_path / "run")]) == 0
+    assert main(["run", "--allow-code", "--resume", str(tmp_path / "run")]) == 0
 
 
 SPY = """
@@ -184,7 +184,10 @@ def test_the_words_to_go_on_can_be_pasted(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr("fedrt.runs.training.carry_on", interrupted)
     assert run_main("--out", tmp_path / "my run") == 130
-    assert f"go on with: fedrt run --resume '{tmp_path}/my run'\n" in capsys.readouterr().err
+    assert (
+        f"go on with: fedrt run --resume '{tmp_path}/my run' --allow-code\n"
+        in capsys.readouterr().err
+    )
     assert (tmp_path / "my run" / "config.toml").exists()
 
 
@@ -202,10 +205,10 @@ def test_ctrl_c_waits_for_a_write_and_a_second_one_changes_nothing(tmp_path, mon
 
     with monkeypatch.context() as patch:
         patch.setattr(Checkpoints, "save", save)
-        assert main(["run", "--resume", str(run), "--json"]) == 130
+        assert main(["run", "--allow-code", "--resume", str(run), "--json"]) == 130
     assert sorted(p.stem for p in (run / "checkpoints").iterdir()) == ["000001", "000002"]
     assert parquet.read_table(run / "rounds.parquet").num_rows == 2
-    assert main(["run", "--resume", str(run), "--json"]) == 0
+    assert main(["run", "--allow-code", "--resume", str(run), "--json"]) == 0
     assert differences(train(tmp_path / "untouched", trained()), run) == []
 
 

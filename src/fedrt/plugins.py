@@ -1,15 +1,17 @@
-"""A user's own classes by import path, `package.module:Name`."""
+"""A user's own classes by import path, `package.module:Name` (docs/security.md)."""
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from importlib import import_module
+from importlib import import_module, invalidate_caches
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from fedrt.checks import problem
+from fedrt.checks import problem, shown
 from fedrt.errors import FedrtError, InputError, reason
 
 PACKAGE = Path(__file__).parent
@@ -42,10 +44,13 @@ def load_plugin(path: str, field: str) -> Any:
     module_name, _, name = path.partition(":")
     if not module_name or not name.isidentifier():
         raise InputError(problem(field, path, "an import path like package.module:Name"))
-    if "" not in sys.path:
-        sys.path.insert(0, "")
+    if _allowed is not None and path not in _allowed:
+        raise InputError(
+            f"{field} = {shown(path)}: is code to be run, and a file asks for it;"
+            " --allow-code lets it, if you trust where the file is from"
+        )
     try:
-        module = import_module(module_name)
+        module = _import(module_name)
     except (Exception, SystemExit) as error:
         why = f"{type(error).__name__}: {reason(error)}"
         raise InputError(f"{field} = {path!r}: {module_name} cannot be imported: {why}") from error
@@ -56,3 +61,59 @@ def load_plugin(path: str, field: str) -> Any:
     if not callable(plugin):
         raise InputError(f"{field} = {path!r}: must be a class or a function that makes one")
     return plugin
+
+
+_allowed: frozenset[str] | None = None
+"""The import paths that may be loaded; None: all, as where python code calls this package."""
+
+
+@contextmanager
+def only_allowed(paths: Iterable[str] | None) -> Iterator[None]:
+    """In the block only these import paths are loaded, those that a user has typed; None: all."""
+    global _allowed
+    before = _allowed
+    _allowed = None if paths is None else frozenset(paths)
+    try:
+        yield
+    finally:
+        _allowed = before
+
+
+_own_folder: str | None = None
+
+
+def own_folder() -> str | None:
+    """Where a user's own modules are looked for first: the current folder unless told otherwise."""
+    if _own_folder is not None:
+        return _own_folder
+    try:
+        return os.getcwd()
+    except OSError:  # it was removed
+        return None
+
+
+def set_own_folder(folder: str | None) -> None:
+    """Look for a user's modules there: for processes that do not start where the user stands."""
+    global _own_folder
+    _own_folder = folder
+
+
+def _import(module_name: str) -> ModuleType:
+    """Import a module, from the user's folder if it is there.
+
+    The folder comes first for this one import and last from then on: what other libraries load
+    later is never taken from it, while the user's code still finds its neighbours.
+    """
+    folder, first = own_folder(), module_name.partition(".")[0]
+    if folder is None or not any(
+        os.path.exists(os.path.join(folder, name)) for name in (first, f"{first}.py")
+    ):
+        return import_module(module_name)
+    invalidate_caches()
+    sys.path.insert(0, folder)
+    try:
+        return import_module(module_name)
+    finally:
+        sys.path.remove(folder)
+        if folder not in sys.path:
+            sys.path.append(folder)

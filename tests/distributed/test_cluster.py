@@ -80,7 +80,7 @@ def test_an_address_is_for_the_ray_engine_alone(capsys, tmp_path):
     words = ["run", *as_options(), "--address", "local"]
     assert refused(words, capsys, tmp_path / "run") == "--address: is for --engine ray"
     run = start(tmp_path / "other", trained())
-    assert main(["run", "--resume", str(run), "--address", "local"]) == 2
+    assert main(["run", "--allow-code", "--resume", str(run), "--address", "local"]) == 2
     line = capsys.readouterr().err
     assert line == f"--address: {run} trains with --engine sequential, not ray\n"
 
@@ -101,7 +101,7 @@ def test_a_run_on_a_cluster_of_its_own_is_that_of_stacked(tmp_path):
     scenario = trained("fleet.cluster_sizes=[2,2,2]", "fleet.num_devices=6")
     whole = train(tmp_path / "whole", scenario, engine="stacked", chunk=2, workers=1)
     path = start(tmp_path / "ray", scenario, engine="ray", chunk=2, workers=2)
-    words = [sys.executable, "-m", "fedrt", "run", "--json", "--resume", str(path)]
+    words = [sys.executable, "-m", "fedrt", "run", "--json", "--allow-code", "--resume", str(path)]
     there = [str(ROOT / "src"), str(ROOT / "tests")]
     done = subprocess.run(
         [*words, "--address", "local"],

@@ -185,7 +185,7 @@ def test_watching_a_run_that_trains_is_killed_and_goes_on(tmp_path, serve, view)
         run.communicate()
     killed_at = page.run(done)
     assert killed_at < ROUNDS
-    again = run_fedrt("run", "--resume", str(out), "--json")
+    again = run_fedrt("run", "--allow-code", "--resume", str(out), "--json")
     try:
         page.wait(f"{done} > {killed_at}", 120)
         page.wait("fedrtPage.data.progress.ended === 1", 240)

@@ -271,9 +271,9 @@ def test_stopping_says_how_to_go_on_and_that_works(compared, tmp_path, capsys, m
     words += ["--target", "0.5", "--target", "0.999", "--engine", "sequential"]
     assert main([*words, "--out", str(out)]) == 130
     said = capsys.readouterr().err
-    assert said.startswith(f"stopped; go on with: fedrt compare --resume '{out}'\n")
+    assert said.startswith(f"stopped; go on with: fedrt compare --resume '{out}' --allow-code\n")
     monkeypatch.undo()
-    assert main(["compare", "--resume", str(out), "--json"]) == 0
+    assert main(["compare", "--allow-code", "--resume", str(out), "--json"]) == 0
     shape = json.loads(capsys.readouterr().out)
     assert shape == json.loads((out / "comparison.json").read_text())
     mine, whole = shape["policies"], json.loads((compared[0] / "comparison.json").read_text())
@@ -296,7 +296,7 @@ def stopping():
     ],
 )
 def test_resuming_takes_nothing_else(compared, words, complaint, capsys):
-    assert main(["compare", "--resume", str(compared[0]), *words]) == 2
+    assert main(["compare", "--allow-code", "--resume", str(compared[0]), *words]) == 2
     said = capsys.readouterr().err
     assert complaint in said
     assert said.count("\n") == 1
@@ -310,7 +310,7 @@ def test_what_is_no_comparison_is_refused(compared, tmp_path, capsys):
         (tmp_path / "empty", "is not a comparison: it has no run.json"),
         (tmp_path / "nowhere", "is not a comparison: it has no run.json"),
     ):
-        assert main(["compare", "--resume", str(path)]) == 2
+        assert main(["compare", "--allow-code", "--resume", str(path)]) == 2
         said = capsys.readouterr().err
         assert complaint in said
         assert said.count("\n") == 1

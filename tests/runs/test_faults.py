@@ -221,7 +221,7 @@ def test_refused_updates_are_counted_and_named(tmp_path, capsys):
     paid = [row["energy_j"] for row in devices if row["outcome"] == "refused"]
     assert min(paid) > 0
     assert not np.isnan(parquet.read_table(run / "rounds.parquet")["loss"].to_numpy()).any()
-    assert main(["run", "--resume", str(run)]) == 0
+    assert main(["run", "--allow-code", "--resume", str(run)]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert f"{len(named)} refused" in out
     assert "device 2, edge 0, round 0.0: not finite" in out

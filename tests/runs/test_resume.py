@@ -329,7 +329,7 @@ def test_a_full_disk_is_one_line_and_nothing_is_lost(
     run = start(tmp_path / "run", trained())
     with monkeypatch.context() as patch:
         fill_up(patch, after)
-        assert main(["run", "--resume", str(run), "--json"]) == 1
+        assert main(["run", "--allow-code", "--resume", str(run), "--json"]) == 1
     out, err = capsys.readouterr()
     assert out == ""
     assert err.count("\n") == 1
@@ -372,10 +372,10 @@ run = start(Path(small) / "run", trained())
 ballast = Path(small) / "ballast"
 room = os.statvfs(small)
 ballast.write_bytes(bytes(room.f_bavail * room.f_bsize - 32768))
-assert main(["run", "--resume", str(run), "--json"]) == 1
+assert main(["run", "--allow-code", "--resume", str(run), "--json"]) == 1
 kept = len(list((run / "checkpoints").iterdir()))
 ballast.unlink()
-assert main(["run", "--resume", str(run), "--json"]) == 0
+assert main(["run", "--allow-code", "--resume", str(run), "--json"]) == 0
 assert differences(Path(small).parent / "untouched", run) == []
 print("kept", kept)
 """
@@ -408,7 +408,7 @@ def test_a_really_full_disk(tmp_path):
 def test_a_second_process_is_refused(untouched, tmp_path, capsys):
     run = start(tmp_path / "run", trained())
     with RunDirectory(run).locked():
-        assert main(["run", "--resume", str(run)]) == 2
+        assert main(["run", "--allow-code", "--resume", str(run)]) == 2
         assert capsys.readouterr().err == f"{run}: another process is at this run\n"
     go_on(run)
     assert differences(untouched(), run) == []
@@ -436,11 +436,11 @@ def test_a_finished_run_prints_its_summary(untouched, tmp_path, capsys, monkeypa
     before = {path: path.stat().st_mtime_ns for path in run.rglob("*")}
     monkeypatch.setattr("fedrt.runs.training.opened_trainer", None)
     for _ in range(2):
-        assert main(["run", "--resume", str(run), "--json"]) == 0
+        assert main(["run", "--allow-code", "--resume", str(run), "--json"]) == 0
         out, err = capsys.readouterr()
         assert json.loads(out) == json.loads((run / "summary.json").read_text())
         assert err == ""
-    assert main(["run", "--resume", str(run)]) == 0
+    assert main(["run", "--allow-code", "--resume", str(run)]) == 0
     assert "best accuracy" in capsys.readouterr().out
     assert {path: path.stat().st_mtime_ns for path in run.rglob("*")} == before
 
@@ -508,7 +508,7 @@ def without(key):
 def test_what_is_no_run_is_one_line(spoil, says, tmp_path, capsys):
     run = start(tmp_path / "run", trained())
     spoil(run)
-    assert main(["run", "--resume", str(run)]) == 2
+    assert main(["run", "--allow-code", "--resume", str(run)]) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert err.count("\n") == 1, err
@@ -518,7 +518,7 @@ def test_what_is_no_run_is_one_line(spoil, says, tmp_path, capsys):
 def test_the_directory_of_an_estimate_is_refused(tmp_path, capsys):
     estimate(tiny(), ["fedrt"], [0], tmp_path / "out")
     for path in (tmp_path / "out" / "fedrt-0", tmp_path / "out", tmp_path, Path("a\0b")):
-        assert main(["run", "--resume", str(path)]) == 2
+        assert main(["run", "--allow-code", "--resume", str(path)]) == 2
         assert capsys.readouterr().err.count("\n") == 1
 
 
@@ -540,7 +540,7 @@ def test_the_directory_of_an_estimate_is_refused(tmp_path, capsys):
     ],
 )
 def test_resuming_takes_no_other_options(given, untouched, capsys):
-    assert main(["run", "--resume", str(untouched()), *given]) == 2
+    assert main(["run", "--allow-code", "--resume", str(untouched()), *given]) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("--resume: takes everything from its directory, not ")

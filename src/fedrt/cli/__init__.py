@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from fedrt import __version__
+from fedrt.children import SAFE_PATH, environment
 from fedrt.cli import (
     bound,
     compare,
@@ -28,8 +29,9 @@ from fedrt.cli import (
     sweep,
     watch,
 )
-from fedrt.cli.parser import Parser
+from fedrt.cli.parser import Parser, typed_paths
 from fedrt.errors import FedrtError, reason
+from fedrt.plugins import only_allowed
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 """What printing fails with where the disk, or whatever stdout leads to, takes no more."""
@@ -66,7 +68,9 @@ def _run(argv: Sequence[str] | None) -> int:
     if sys.stdout is None:
         raise FedrtError("stdout: is closed: there is nowhere to print to")
     args = build_parser().parse_args(argv)
-    args.run(args)
+    allowed = None if getattr(args, "allow_code", False) else typed_paths(args)
+    with only_allowed(allowed), environment(SAFE_PATH):
+        args.run(args)
     sys.stdout.flush()
     return 0
 

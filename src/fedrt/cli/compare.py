@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,7 @@ from fedrt.cli.parser import (
     save_picture,
     typed_command,
 )
-from fedrt.cli.run import add_checkpoints, add_training, note, read_options, resumed_path
+from fedrt.cli.run import add_checkpoints, add_training, again, note, read_options, resumed_path
 
 if TYPE_CHECKING:
     from fedrt.runs.compare import Comparison
@@ -57,8 +56,7 @@ def run(args: argparse.Namespace) -> None:
         try:
             results = go_on(said, progress, note, fresh=fresh)
         except KeyboardInterrupt:
-            words = ["fedrt", "compare", "--resume", str(said.out)]
-            note(f"stopped; go on with: {shlex.join(words)}")
+            note(f"stopped; go on with: {again('compare', said.out)}")
             raise
     save_picture(lambda: accuracy_figure(said.out, said.policies, said.seeds), said.out, "accuracy")
     if args.json:

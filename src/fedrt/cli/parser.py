@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 import sys
 from collections.abc import Callable
@@ -46,6 +47,20 @@ def add_settings(parser: Parser) -> None:
         metavar="KEY=VALUE",
         help="change a setting, e.g. fleet.num_devices=100; may be repeated",
     )
+    parser.add_argument(
+        "--allow-code",
+        action="store_true",
+        help="let import paths in files be loaded; those in options always are",
+    )
+
+
+def typed_paths(args: argparse.Namespace) -> set[str]:
+    """The import paths that stand in the options that were typed: code the user asks for."""
+    texts: list[str] = []
+    for name in ("policy", "policies", "settings", "vary"):
+        given = getattr(args, name, None)
+        texts += given if isinstance(given, list) else [given] if isinstance(given, str) else []
+    return {path for text in texts for path in re.findall(r"[\w.]+:\w+", text)}
 
 
 def add_comparison(parser: Parser, policies: str = "all") -> None:

@@ -130,7 +130,7 @@ def run(args: argparse.Namespace) -> None:
     try:
         summary = _carry_on(path, fresh=fresh, quiet=args.json, address=args.address)
     except KeyboardInterrupt:
-        note(f"stopped; go on with: {shlex.join(['fedrt', 'run', '--resume', str(path)])}")
+        note(f"stopped; go on with: {again('run', path)}")
         raise
     if args.json:
         print(json.dumps(summary, allow_nan=False))
@@ -153,6 +153,14 @@ def _carry_on(path: Path, *, fresh: bool, quiet: bool, address: str | None) -> S
         return carry_on(path, progress, note, fresh=fresh, address=address)
 
 
+def again(command: str, path: Path) -> str:
+    """What to type to go on; code that was asked for now must be asked for then."""
+    from fedrt.runs.directory import asks_for_code
+
+    code = ["--allow-code"] if asks_for_code(path) else []
+    return shlex.join(["fedrt", command, "--resume", str(path), *code])
+
+
 def note(line: str) -> None:
     """Tell the user something beside the results."""
     print(line, file=sys.stderr, flush=True)
@@ -166,7 +174,7 @@ def resumed_path(args: argparse.Namespace) -> Path:
 
     Except where: a cluster may be gone while the run is to go on.
     """
-    mine = ("run", "resume", "json", "address")
+    mine = ("run", "resume", "json", "address", "allow_code")
     given = [name for name, value in vars(args).items() if name not in mine and value]
     if given:
         names = ", ".join(OPTION_NAMES.get(n, "--" + n.replace("_", "-")) for n in given)

@@ -8,16 +8,19 @@ from __future__ import annotations
 import logging
 import socket
 import warnings
-from contextlib import suppress
+from contextlib import chdir, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import ray
 
+import fedrt
 from fedrt.checks import shown
+from fedrt.children import environment
 from fedrt.errors import FedrtError, InputError, reason
 from fedrt.learning.tuning import cores
-from fedrt.learning.workers import ENVIRONMENT, environment
+from fedrt.learning.workers import ENVIRONMENT
 
 LOCAL = "local"
 PORT = 6379
@@ -52,7 +55,8 @@ def connect(address: str | None, workers: int | None) -> Connection:
     if ray.is_initialized():
         return Connection(mine=False)
     own = address in (None, LOCAL)
-    with warnings.catch_warnings():
+    # Ray has its workers take modules from the driver's current folder before all others.
+    with warnings.catch_warnings(), chdir(Path(fedrt.__file__).parents[1]):
         warnings.simplefilter("ignore")
         if own:
             _start(workers or cores())

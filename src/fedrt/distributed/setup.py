@@ -11,6 +11,7 @@ from fedrt.checks import problem
 from fedrt.errors import InputError
 from fedrt.learning.setup import Material, Setup, find_tuning, make_material
 from fedrt.learning.stack import StackedModule
+from fedrt.plugins import own_folder
 from fedrt.world.world import World
 
 
@@ -55,7 +56,8 @@ def make_ray_setup(
             num_classes=material.parts.num_classes,
             seed=world.seed,
             chunk=tuning.chunk,
-            paths=tuple(sys.path),
+            paths=tuple(path for path in sys.path if path),
+            own_folder=own_folder(),
         )
         pool = Pool(recipe, max(1, count), gpu=gpus > 0, own_cluster=cluster.own)
         pool.wait_for_one()

@@ -25,6 +25,7 @@ from fedrt.learning.models import make_model
 from fedrt.learning.samples import Samples
 from fedrt.learning.setup import DTYPES, make_stacked
 from fedrt.learning.tuning import tune
+from fedrt.plugins import set_own_folder
 from fedrt.scenario.model import Scenario
 
 FloatArray = NDArray[np.float64]
@@ -46,6 +47,8 @@ class Recipe:
     """Devices at a time on a processor; on a GPU as many as its memory takes."""
     paths: tuple[str, ...] = ()
     """Where the driver finds modules: those of a user's own model."""
+    own_folder: str | None = None
+    """Where the user stands."""
     versions: tuple[str, str] = VERSIONS
 
 
@@ -83,6 +86,7 @@ class EdgeWorker:
             mine, theirs = (f"fedrt {a} and torch {b}" for a, b in (VERSIONS, recipe.versions))
             raise InputError(f"worker on {where}: has {mine}, the driver {theirs}")
         sys.path += [path for path in recipe.paths if path not in sys.path]
+        set_own_folder(recipe.own_folder)
         if device == "cpu":
             torch.set_num_threads(1)
         self.device = torch.device(device)

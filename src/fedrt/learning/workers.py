@@ -6,7 +6,6 @@ the order of the workers, so a number of workers always gives the same bits.
 
 from __future__ import annotations
 
-import os
 import pickle
 import signal
 from collections.abc import Callable, Iterator
@@ -20,6 +19,7 @@ import torch
 import torch.multiprocessing as mp
 from torch import Tensor
 
+from fedrt.children import SAFE_PATH, environment
 from fedrt.errors import FedrtError, reason
 from fedrt.learning.engine import Trained, TrainingOrder, edge_starts, part_of, trained
 from fedrt.learning.engine_stacked import StackedEngine
@@ -28,8 +28,8 @@ from fedrt.signals import uninterrupted
 # Freed memory stays with the process: taking it anew from the system for every step costs more
 # than the arithmetic saves.
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**32), "MALLOC_TRIM_THRESHOLD_": str(2**40)}
-ENVIRONMENT = KEEP_MEMORY | {"OMP_NUM_THREADS": "1"}
-"""Of a process that trains on one thread."""
+ENVIRONMENT = KEEP_MEMORY | SAFE_PATH | {"OMP_NUM_THREADS": "1"}
+"""Of a process that trains on one thread, and takes no module from the current folder."""
 
 MakeEngine = Callable[[], StackedEngine]
 
@@ -158,18 +158,3 @@ def _deaf_children() -> Iterator[None]:
             yield
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@contextmanager
-def environment(values: dict[str, str]) -> Iterator[None]:
-    """Environment variables for processes that start in the block."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

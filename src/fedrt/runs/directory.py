@@ -37,6 +37,7 @@ from fedrt.inputs import parse_json, read_text
 from fedrt.runs.foreign import open_lock
 from fedrt.runs.history import History
 from fedrt.scenario import Scenario, load_scenario, scenario_text
+from fedrt.scenario.code import import_paths
 
 IntArray = NDArray[np.int64]
 
@@ -207,6 +208,14 @@ def read_opened(path: Path, what: str) -> dict[str, Any]:
         where = f"{path / 'run.json'}: format_version"
         raise InputError(problem(where, found, str(FORMAT_VERSION)))
     return dict(run)
+
+
+def asks_for_code(path: Path) -> bool:
+    """Whether going on with a folder loads import paths, of its scenario or as its policies."""
+    run = read_opened(path, "a folder of results")
+    policies = [run.get("policy"), *(run.get("policies") or ())]
+    own = any(isinstance(name, str) and ":" in name for name in policies)
+    return own or bool(import_paths(load_scenario(path / "config.toml")))
 
 
 def _read_json(path: Path) -> Any:

@@ -18,6 +18,7 @@ from fedrt.report.page.reproduced import read_reproduced
 from fedrt.report.page.saved import PageRun, read_saved
 from fedrt.report.page.sources import Found, find
 from fedrt.report.page.studies import read_study
+from fedrt.scenario.code import import_paths
 
 MOST_LINES = 60
 MOST_DIFFERENCES = 40
@@ -191,6 +192,8 @@ def _again(lines: Sequence[Line]) -> str:
         verb = "compare" if runs[0].said.options is not None else "estimate"
         words = [verb, config, "--policies", ",".join(policies)]
         words += ["--seeds", ",".join(map(str, seeds))]
+    if import_paths(runs[0].said.scenario):
+        words.append("--allow-code")
     return shlex.join(["fedrt", *words])
 
 

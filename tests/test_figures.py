@@ -8,9 +8,13 @@ import sys
 import pytest
 from trained import ROOT
 
+from fedrt.experiments.cells import BEYOND, TABLE
+
 sys.path.insert(0, str(ROOT / "tools"))
 
+import figure_sources
 import figures
+import plus_blocks
 import results_tables
 
 PAGES = figures.pages()
@@ -132,3 +136,32 @@ def test_pages_are_written_together_or_not_at_all(monkeypatch, capsys):
     printed = capsys.readouterr()
     assert printed.err.count("\n") == 1
     assert "nowhere.csv" in printed.err
+
+
+def results_rows(name: str) -> dict[str, list[str]]:
+    """The rows of a table of results/ by their first word, the first of each."""
+    lines = (ROOT / "results" / name).read_text().splitlines()
+    rows = [line.strip("| ").split(" | ") for line in lines if line.startswith("|")]
+    return {row[0]: row[1:] for row in reversed(rows)}
+
+
+def test_choices_are_held_against_the_table():
+    hours = [cell.partition(",")[0] for cell in results_rows("choices.md")["as in the table"]]
+    table = [figure_sources.table_rows()[column.name, "fedrt"].time_h for column in TABLE]
+    assert hours == [f"{value:.2f}" for value in table]
+
+
+def test_trained_gains_are_those_of_the_cells():
+    rows = results_rows("beyond.md")
+    for column, pairs in plus_blocks.pairs_of(BEYOND).items():
+        policy, seeds, time, worst, energy, _, final, late, best = rows[column.title]
+        assert policy == "fedrt-plus"
+        assert seeds == " ".join(ours.name.rpartition("-")[2] for ours, _ in pairs)
+        changes = [ours.time_h / theirs.time_h - 1 for ours, theirs in pairs]
+        assert time == f"{sum(changes) / len(changes):+.1%}"
+        assert worst.startswith(f"{max(changes):+.1%}, seed ")
+        spent = [ours.energy_j / theirs.energy_j - 1 for ours, theirs in pairs]
+        assert energy == f"{sum(spent) / len(spent):+.1%}"
+        for said, name in ((final, "final"), (late, "late"), (best, "best")):
+            apart = [getattr(ours, name) - getattr(theirs, name) for ours, theirs in pairs]
+            assert said.partition(" (")[0] == ", ".join(f"{value:+.2f}" for value in apart)

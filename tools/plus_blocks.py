@@ -138,7 +138,7 @@ def beyond_trained() -> str:
     return _text([line for line in lines if line.startswith("|")])
 
 
-def _pairs(columns: Sequence[Column]) -> dict[Column, list[tuple[Trained, Trained]]]:
+def pairs_of(columns: Sequence[Column]) -> dict[Column, list[tuple[Trained, Trained]]]:
     """By column, `fedrt-plus` and `fedrt` on the seeds that both are there for."""
     pairs = {}
     for column in columns:
@@ -162,7 +162,7 @@ def beyond_trained_said() -> str:
     ):
         points = {
             column.title: _mean([getattr(a, what) - getattr(b, what) for a, b in pairs])
-            for column, pairs in _pairs(BEYOND).items()
+            for column, pairs in pairs_of(BEYOND).items()
         }
         missed = {title: value for title, value in points.items() if value < -NEAR_POINTS}
         named = ", ".join(f"{title} {value:+.2f}" for title, value in missed.items())
@@ -186,15 +186,16 @@ def plus_said() -> str:
         for value in settings[name].policies[PLUS].above_bound.per_seed
     )
     columns = [column for column in BEYOND if column.name in BOUND_SETTINGS]
-    trained = _pairs(columns)
+    trained = pairs_of(columns)
     late = [_mean([a.late - b.late for a, b in pairs]) for pairs in trained.values()]
     alone = sum(len(pairs) == 1 for pairs in trained.values())
     worst = 100 * max(max(values) for values in every.values())
+    seeds, count = len(data["seeds"]), sum(len(values) for values in every.values())
     return _text(
         [
             f"Beyond the paper, in five settings without training: `fedrt-plus` takes"
             f" {_range(times, '.0f')} % less time",
-            f"than `fedrt` (mean of three seeds; worst of {3 * len(every)} worlds {worst:+.1f} %)"
+            f"than `fedrt` (mean of {seeds} seeds; worst of {count} worlds {worst:+.1f} %)"
             f" at {_range(joules, '.0f')} % less energy, and",
             f"stays {above[0]:.1f} to {above[-1]:.1f} % above a bound that no plan can beat, median"
             f" {above[len(above) // 2]:.1f} %. Trained in the same",
@@ -210,7 +211,7 @@ def plus_in_table() -> str:
     """`fedrt-plus` against `fedrt` in the columns of the table, trained."""
     heads = ("time", "energy", "best accuracy, points, each seed", "mean of the last ten")
     lines = ["| | seeds | " + " | ".join(heads) + " |", "|---" * (len(heads) + 2) + "|"]
-    for column, pairs in _pairs(TABLE).items():
+    for column, pairs in pairs_of(TABLE).items():
         time, energy = (
             f"{100 * _mean([getattr(a, q) / getattr(b, q) - 1 for a, b in pairs]):+.1f} %"
             for q in ("time_h", "energy_j")

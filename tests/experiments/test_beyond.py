@@ -30,7 +30,7 @@ def test_changes_and_points_by_hand():
     assert pair.points("final") == (0.5, -1.0)
     (row,) = markdown_beyond([pair]).splitlines()[4:]
     assert row == (
-        "| Tiny | own | 0 2 | -15.0% | -15.0% | 0 (2) | +0.50, -1.00 (81.00)"
+        "| Tiny | own | 0 2 | -15.0% | -10.0%, seed 0 | -15.0% | 0 (2) | +0.50, -1.00 (81.00)"
         " | -1.00, +1.00 (80.00) | +0.00, +0.00 (82.00) |"
     )
 

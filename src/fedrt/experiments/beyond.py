@@ -41,9 +41,13 @@ class Pair:
     fedrt: tuple[Outcome, ...]
     other: tuple[Outcome, ...]
 
+    def changes(self, quantity: str) -> tuple[float, ...]:
+        """The relative change from FedRT, for each seed."""
+        return tuple(ours / theirs - 1 for theirs, ours in self._values(quantity))
+
     def change(self, quantity: str) -> float:
         """The mean over seeds of the relative change from FedRT."""
-        return float(np.mean([ours / theirs - 1 for theirs, ours in self._values(quantity)]))
+        return float(np.mean(self.changes(quantity)))
 
     def points(self, quantity: str) -> tuple[float, ...]:
         """How far above FedRT, for each seed."""

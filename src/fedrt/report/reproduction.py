@@ -209,15 +209,17 @@ BEYOND_HEADS = (
     "setting",
     "policy",
     "seeds",
-    "time",
-    "energy",
+    "time, mean",
+    "worst seed",
+    "energy, mean",
     "over budget, J (fedrt's)",
     "final accuracy, points",
     f"mean of the last {LATE}",
     "best",
 )
 BEYOND_CAPTION = (
-    "Against `fedrt` on the same worlds, trained. Time and energy: change, mean over seeds."
+    "Against `fedrt` on the same worlds, trained. Time and energy: change, mean over seeds; the"
+    " seed with the least gain in time beside it."
     " Accuracies in points above `fedrt`, each seed: at the last evaluation, in the mean of the"
     f" last {LATE} evaluations, and the best; in brackets `fedrt`'s own, mean over seeds."
 )
@@ -235,6 +237,7 @@ def _beyond_cells(pair: Pair) -> list[str]:
     over, theirs = (
         sum(each.over_j for each in side) / len(side) for side in (pair.other, pair.fedrt)
     )
+    changes = pair.changes("time_s")
     points = []
     for quantity in ("final", "late", "best"):
         apart = ", ".join(f"{value:+.2f}" for value in pair.points(quantity))
@@ -245,6 +248,7 @@ def _beyond_cells(pair: Pair) -> list[str]:
         pair.policy,
         " ".join(map(str, pair.seeds)),
         f"{pair.change('time_s'):+.1%}",
+        f"{max(changes):+.1%}, seed {pair.seeds[changes.index(max(changes))]}",
         f"{pair.change('energy_j'):+.1%}",
         f"{over:.0f} ({theirs:.0f})",
         *points,

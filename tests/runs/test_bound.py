@@ -82,6 +82,12 @@ def test_some_devices_without_limit_or_power():
     assert 0.99 * least_s < bound_s <= least_s * (1 + 1e-7)
 
 
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+    """Folders of results go where they are removed again."""
+    monkeypatch.chdir(tmp_path)
+
+
 def test_lone_devices_without_power(capsys):
     """One device to a server and radios for free: computing alone costs energy."""
     settings = ["fleet.num_edges=5", "fleet.num_devices=5", "fleet.tx_power_w=0"]

@@ -179,7 +179,8 @@ def test_size_of_the_number_of_edges(tmp_path, capsys):
     assert "must be >= num_edges = 40" in tried[40]["problem"]
     rows = list(csv.DictReader((out / "size.csv").read_text().splitlines()))
     assert [int(row["fleet.num_edges"]) for row in rows] == list(tried)
-    assert {path.suffix for path in out.iterdir()} == {".toml", ".json", ".csv", ".png", ".svg"}
+    kinds = {".toml", ".json", ".jsonl", ".csv", ".png", ".svg"}
+    assert {path.suffix for path in out.iterdir()} == kinds
 
 
 def test_strict_budgets_that_cannot_be_met_count_as_failing(capsys, tmp_path):

@@ -139,7 +139,7 @@ def test_json_is_the_only_output_and_is_saved_too(tmp_path, capsys):
     fastest = float(rows[0]["total_time_s"])
     assert fastest == data["points"][0]["policies"]["fedrt"]["total_time_s"]["per_seed"][0]
     assert {path.name for path in out.iterdir()} == {
-        *("config.toml", "run.json", "environment.json"),
+        *("config.toml", "base.toml", "run.json", "environment.json", "points.jsonl"),
         *("sweep.csv", "sweep.json", "sweep.png", "sweep.svg"),
     }
 

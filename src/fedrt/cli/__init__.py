@@ -1,7 +1,7 @@
 """The command line: parse, call, print. Everything heavy is imported by the command that needs it.
 
 Exit codes: 0 done, 1 nowhere to write to, 2 bad input, 3 infeasible under strict limits, 4 training
-diverged, 130 interrupted.
+diverged, 130 interrupted, 143 terminated.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from fedrt.cli import (
 from fedrt.cli.parser import Parser, typed_paths
 from fedrt.errors import FedrtError, reason
 from fedrt.plugins import only_allowed
+from fedrt.signals import TerminatedError, terminable
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 """What printing fails with where the disk, or whatever stdout leads to, takes no more."""
@@ -61,7 +62,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    return guarded(lambda: _run(argv))
+    with terminable():
+        return guarded(lambda: _run(argv))
 
 
 def _run(argv: Sequence[str] | None) -> int:
@@ -82,6 +84,9 @@ def guarded(work: Callable[[], int]) -> int:
     except FedrtError as error:
         print(error.report(), file=sys.stderr)
         return error.exit_code
+    except TerminatedError:
+        print("terminated", file=sys.stderr)
+        return 143
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130

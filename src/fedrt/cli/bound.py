@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from pathlib import Path
 
 from fedrt.checks import shown
@@ -15,7 +16,10 @@ from fedrt.cli.parser import (
     read_policies,
     read_seeds,
 )
+from fedrt.cli.study import add_resume, opened_study, take_up
 from fedrt.errors import InputError
+
+ASKED = ("directory", "policies", "seeds", "rho")
 
 
 def add(commands: Commands[Parser]) -> None:
@@ -40,16 +44,19 @@ def add(commands: Commands[Parser]) -> None:
         help="the most that a round's mixing may leave of the distances, or none;"
         " default: the scenario's, else the median of policy fedrt",
     )
+    parser.add_argument("--out", metavar="DIR", help="where to save; must not exist yet")
     parser.add_argument(
         "--json", action="store_true", help="print one JSON object and nothing else"
     )
     add_settings(parser)
+    add_resume(parser)
 
 
 def run(args: argparse.Namespace) -> None:
     """Bound every seed's world and run every policy in it; print a table or JSON."""
     from rich.console import Console
 
+    from fedrt.files import gone_unless, write_json
     from fedrt.report.bound import bound_table
     from fedrt.report.progress import round_progress
     from fedrt.runs.bound import REFERENCE, bound_data, compare_to_bound, scenario_limit
@@ -58,16 +65,19 @@ def run(args: argparse.Namespace) -> None:
     from fedrt.runs.recorded import recorded_distances, stand_in_distances
     from fedrt.scenario import load_scenario
 
+    take_up(args, "bound", ASKED)
     policies, rho = read_policies(args.policies), read_rho(args.rho)
-    given = [args.scenario, args.seeds, *args.settings]
+    given = [args.scenario, args.seeds, *args.settings] if args.resume is None else []
     if args.directory is not None:
         if any(word is not None for word in given):
             raise InputError(
                 f"--run {shown(args.directory)}: brings its own scenario and seed; leave out"
                 " SCENARIO, --seeds and --set"
             )
+        args.directory = os.path.abspath(args.directory)
         saved = read_run(Path(args.directory))
         scenario, seeds = saved.scenario, [saved.seed]
+        args.scenario = str(Path(args.directory) / "config.toml")
     elif args.scenario is None:
         raise InputError("fedrt bound: give a scenario or --run DIR; try fedrt bound --help")
     else:
@@ -80,7 +90,11 @@ def run(args: argparse.Namespace) -> None:
     names = policies if REFERENCE in policies else [*policies, REFERENCE]
     results = []
     total = len(names) * len(seeds) * scenario.rounds.global_rounds
-    with round_progress(total, quiet=args.json) as progress:
+    with (
+        opened_study(args, "bound", ASKED, [scenario], {}) as study,
+        gone_unless(study.out, "bound.json", fresh=study.fresh),
+        round_progress(total, quiet=args.json) as progress,
+    ):
         for seed in seeds:
             world = make_world(scenario, seed)
             if args.directory is None:
@@ -88,11 +102,14 @@ def run(args: argparse.Namespace) -> None:
             else:
                 distances = recorded_distances(Path(args.directory), world)
             step = progress("policies", seed) if progress is not None else None
-            results.append(compare_to_bound(world, distances, policies, rho, step))
+            results.append(compare_to_bound(world, distances, policies, rho, step, study.points))
+        data = bound_data(scenario.name, results)
+        write_json(study.out / "bound.json", data)
     if args.json:
-        print(json.dumps(bound_data(scenario.name, results), allow_nan=False))
+        print(json.dumps(data, allow_nan=False))
         return
     Console().print(bound_table(scenario, results))
+    print(f"saved in {study.out}")
 
 
 def read_rho(text: str | None) -> float | str | None:

@@ -11,24 +11,26 @@ from fedrt.cli.parser import (
     Parser,
     add_command,
     add_comparison,
-    in_folder,
     read_policies,
     read_seeds,
     save_picture,
-    typed_command,
 )
+from fedrt.cli.study import add_resume, opened_study, take_up
+
+ASKED = ("budgets", "policies", "seeds")
 
 
 def add(commands: Commands[Parser]) -> None:
     """Put the command on the command line."""
     parser = add_command(commands, "front", run, "time against energy over energy budgets")
-    parser.add_argument("scenario", help="a shipped scenario or a TOML file")
+    parser.add_argument("scenario", nargs="?", help="a shipped scenario or a TOML file")
     parser.add_argument(
         "--budgets",
         metavar="b1,b2,...",
         help="J per edge round; default: nine from 0.5 to 4 times the scenario's own",
     )
     add_comparison(parser)
+    add_resume(parser, "scenario")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -39,7 +41,6 @@ def run(args: argparse.Namespace) -> None:
     from fedrt.report.figures import front_figure
     from fedrt.report.progress import round_progress
     from fedrt.report.tables import front_table
-    from fedrt.runs.directory import open_folder
     from fedrt.runs.front import (
         BUDGET,
         default_budgets,
@@ -50,6 +51,7 @@ def run(args: argparse.Namespace) -> None:
     )
     from fedrt.runs.sweep import plan_sweep, run_sweep
 
+    take_up(args, "front", ASKED)
     policies, seeds = read_policies(args.policies), read_seeds(args.seeds)
     if args.budgets is None:
         budgets = default_budgets(args.scenario, args.settings)
@@ -57,15 +59,16 @@ def run(args: argparse.Namespace) -> None:
         budgets = read_budgets(args.budgets)
     vary = {BUDGET: [repr(budget) for budget in budgets]}
     sweep = plan_sweep(args.scenario, vary, policies, seeds, args.settings)
-    scenario = sweep.points[0].scenario
-    said = {"vary": sweep.vary, "command": typed_command()}
-    out = in_folder(
-        args.out, "front", scenario.name, lambda path: open_folder(path, scenario, said)
-    )
-    with gone_unless(out, "front.json"), round_progress(sweep.rounds, quiet=args.json) as progress:
-        outcomes = run_sweep(sweep, partial(save_front, out, sweep), progress)
-    points = front_points(outcomes)
-    save_picture(lambda: front_figure(sweep, points), out, "front")
+    scenarios = [point.scenario for point in sweep.points]
+    with opened_study(args, "front", ASKED, scenarios, {"vary": sweep.vary}) as study:
+        out = study.out
+        with (
+            gone_unless(out, "front.json", fresh=study.fresh),
+            round_progress(sweep.rounds, quiet=args.json) as progress,
+        ):
+            outcomes = run_sweep(sweep, partial(save_front, out, sweep), progress, study.points)
+        points = front_points(outcomes)
+        save_picture(lambda: front_figure(sweep, points), out, "front")
     if args.json:
         print(json.dumps(front_data(sweep, outcomes), allow_nan=False))
         return

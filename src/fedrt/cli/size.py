@@ -10,12 +10,12 @@ from fedrt.cli.parser import (
     Parser,
     add_command,
     add_seeds_and_output,
-    in_folder,
     read_seeds,
     save_picture,
-    typed_command,
 )
+from fedrt.cli.study import add_resume, opened_study, take_up
 
+ASKED = ("deadline", "vary", "policy", "seeds", "find", "allow_overspend")
 WANTED = ("least", "greatest")
 
 
@@ -23,12 +23,12 @@ def add(commands: Commands[Parser]) -> None:
     """Put the command on the command line."""
     text = "the least or greatest value of a setting that makes a deadline within all budgets"
     parser = add_command(commands, "size", run, text)
-    parser.add_argument("scenario", help="a shipped scenario or a TOML file")
-    parser.add_argument("--deadline", required=True, metavar="10h", help="90s, 45m, 10h, 2d, 1h30m")
+    parser.add_argument("scenario", nargs="?", help="a shipped scenario or a TOML file")
+    parser.add_argument("--deadline", metavar="10h", help="90s, 45m, 10h, 2d, 1h30m")
     parser.add_argument(
         "--vary",
         action="append",
-        required=True,
+        default=[],
         metavar="KEY=lo..hi",
         help="a setting and its range, e.g. bandwidth.scale=0.5..8",
     )
@@ -49,6 +49,7 @@ def add(commands: Commands[Parser]) -> None:
         help="take answers with devices over their energy budget too, and say by how much",
     )
     add_seeds_and_output(parser)
+    add_resume(parser, "scenario", "--deadline", "--vary")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -60,33 +61,37 @@ def run(args: argparse.Namespace) -> None:
     from fedrt.report.figures import size_figure
     from fedrt.report.progress import round_progress
     from fedrt.report.tables import size_table
-    from fedrt.runs.directory import open_folder
     from fedrt.runs.size import size
     from fedrt.runs.size_answer import save_size, size_data, size_sentence, unreachable
     from fedrt.runs.span import fit_span, read_span
     from fedrt.units import read_duration
 
+    take_up(args, "size", ASKED)
     deadline_s, seeds = read_duration(args.deadline, "--deadline"), read_seeds(args.seeds)
     span, scenario = fit_span(read_span(args.vary), args.scenario, args.settings)
     make_policy(args.policy)
-    said = {"vary": args.vary, "command": typed_command()}
-    out = in_folder(args.out, "size", scenario.name, lambda path: open_folder(path, scenario, said))
-    with gone_unless(out, "size.json"), round_progress(None, quiet=args.json) as progress:
-        found = size(
-            args.scenario,
-            span,
-            deadline_s,
-            args.policy,
-            seeds,
-            args.settings,
-            progress,
-            wanted=args.find,
-            overspend=args.allow_overspend,
-        )
-        if found.answer is None:
-            raise unreachable(found)
-    save_size(out, found, args.policy, scenario.name, seeds)
-    save_picture(lambda: size_figure(found, args.policy, scenario.name), out, "size")
+    with opened_study(args, "size", ASKED, [scenario], {"vary": args.vary}) as study:
+        out = study.out
+        with (
+            gone_unless(out, "size.json", fresh=study.fresh),
+            round_progress(None, quiet=args.json) as progress,
+        ):
+            found = size(
+                args.scenario,
+                span,
+                deadline_s,
+                args.policy,
+                seeds,
+                args.settings,
+                progress,
+                wanted=args.find,
+                overspend=args.allow_overspend,
+                kept=study.points,
+            )
+            if found.answer is None:
+                raise unreachable(found)
+        save_size(out, found, args.policy, scenario.name, seeds)
+        save_picture(lambda: size_figure(found, args.policy, scenario.name), out, "size")
     if args.json:
         print(json.dumps(size_data(found, args.policy, scenario.name), allow_nan=False))
         return

@@ -11,27 +11,29 @@ from fedrt.cli.parser import (
     Parser,
     add_command,
     add_comparison,
-    in_folder,
     read_policies,
     read_seeds,
     save_picture,
-    typed_command,
 )
+from fedrt.cli.study import add_resume, opened_study, take_up
+
+ASKED = ("vary", "policies", "seeds")
 
 
 def add(commands: Commands[Parser]) -> None:
     """Put the command on the command line."""
     text = "an estimate for every combination of varied settings"
     parser = add_command(commands, "sweep", run, text)
-    parser.add_argument("scenario", help="a shipped scenario or a TOML file")
+    parser.add_argument("scenario", nargs="?", help="a shipped scenario or a TOML file")
     parser.add_argument(
         "--vary",
         action="append",
-        required=True,
+        default=[],
         metavar="KEY=v1,v2,...",
         help="a setting and its values, e.g. backhaul.scale=1,2; may be repeated",
     )
     add_comparison(parser)
+    add_resume(parser, "scenario", "--vary")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -42,19 +44,20 @@ def run(args: argparse.Namespace) -> None:
     from fedrt.report.figures import sweep_figure
     from fedrt.report.progress import round_progress
     from fedrt.report.tables import sweep_table
-    from fedrt.runs.directory import open_folder
     from fedrt.runs.sweep import plan_sweep, read_vary, run_sweep, save_sweep, sweep_data
 
+    take_up(args, "sweep", ASKED)
     policies, seeds = read_policies(args.policies), read_seeds(args.seeds)
     sweep = plan_sweep(args.scenario, read_vary(args.vary), policies, seeds, args.settings)
-    scenario = sweep.points[0].scenario
-    said = {"vary": sweep.vary, "command": typed_command()}
-    out = in_folder(
-        args.out, "sweep", scenario.name, lambda path: open_folder(path, scenario, said)
-    )
-    with gone_unless(out, "sweep.json"), round_progress(sweep.rounds, quiet=args.json) as progress:
-        outcomes = run_sweep(sweep, partial(save_sweep, out, sweep), progress)
-    save_picture(lambda: sweep_figure(sweep, outcomes), out, "sweep")
+    scenarios = [point.scenario for point in sweep.points]
+    with opened_study(args, "sweep", ASKED, scenarios, {"vary": sweep.vary}) as study:
+        out = study.out
+        with (
+            gone_unless(out, "sweep.json", fresh=study.fresh),
+            round_progress(sweep.rounds, quiet=args.json) as progress,
+        ):
+            outcomes = run_sweep(sweep, partial(save_sweep, out, sweep), progress, study.points)
+        save_picture(lambda: sweep_figure(sweep, outcomes), out, "sweep")
     if args.json:
         print(json.dumps(sweep_data(sweep, outcomes), allow_nan=False))
         return

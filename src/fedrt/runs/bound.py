@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,11 +28,13 @@ from fedrt.runs.hindsight import hindsight_bound
 from fedrt.runs.history import round_row
 from fedrt.runs.loop import run_rounds
 from fedrt.runs.recorded import Recorded
+from fedrt.runs.study import Points, digest
 from fedrt.scenario import Scenario
 from fedrt.turns import GlobalRound
 from fedrt.world.world import World
 
 FloatArray = NDArray[np.float64]
+T = TypeVar("T")
 
 REFERENCE = "fedrt"
 """The policy whose contraction and overspending set the limits where nothing else does."""
@@ -169,12 +172,36 @@ def compare_to_bound(
     policies: Sequence[str],
     rho: float | str | None = REFERENCE,
     progress: Callable[[GlobalRound], None] | None = None,
+    kept: Points | None = None,
 ) -> BoundResult:
-    """The bound of a world beside the times of policies in it."""
+    """The bound of a world beside the times of policies in it.
+
+    Every run and the bound go to `kept` as soon as they have ended, and are not made again if they
+    are there.
+    """
     names = policies if REFERENCE in policies else [*policies, REFERENCE]
-    runs = {name: run_policy(world, name, distances, progress) for name in names}
-    bound = bound_world(world, distances, runs[REFERENCE], rho)
+    where = {"seed": world.seed, "distances": digest(np.array(distances).tobytes().hex())}
+    runs = {}
+    for name in names:
+        run = partial(run_policy, world, name, distances, progress)
+        runs[name] = _once(PolicyRun, kept, where | {"policy": name}, run)
+    asked = where | {"bound": rho}
+    bound = _once(Bound, kept, asked, lambda: bound_world(world, distances, runs[REFERENCE], rho))
     return BoundResult(world.seed, bound, [runs[name] for name in policies])
+
+
+def _once(cls: type[T], kept: Points | None, asked: dict[str, Any], make: Callable[[], T]) -> T:
+    """What `make` gives, or what an earlier try has kept of it; arrays lie there as lists."""
+    if kept is None:
+        return make()
+    names = cls.__dataclass_fields__.keys()  # type: ignore[attr-defined]
+
+    def plain() -> dict[str, Any]:
+        made = vars(make())
+        return {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in made.items()}
+
+    found = kept.once(asked, plain, lambda value: isinstance(value, dict) and value.keys() == names)
+    return cls(**{k: np.array(v) if isinstance(v, list) else v for k, v in found.items()})
 
 
 def bound_data(scenario: str, results: Sequence[BoundResult]) -> dict[str, Any]:

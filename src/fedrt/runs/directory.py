@@ -148,15 +148,22 @@ class RunDirectory:
         write_json(self.path / "summary.json", summary)
 
 
-def open_folder(path: Path, scenario: Scenario, run: Mapping[str, Any]) -> Path:
+def open_folder(
+    path: Path,
+    scenario: Scenario,
+    run: Mapping[str, Any],
+    more: Mapping[str, str] | None = None,
+) -> Path:
     """Make a new folder for results that says what is about to run, on what, and where.
 
-    It appears under its name with all of that inside, or not at all.
+    It appears under its name with all of that inside, or not at all. `more` are further files.
     """
     with whole_folder(path) as folder:
         write_text(folder / "config.toml", scenario_text(scenario, anywhere=True))
         write_json(folder / "run.json", {"format_version": FORMAT_VERSION, **run})
         write_json(folder / "environment.json", environment())
+        for name, text in (more or {}).items():
+            write_text(folder / name, text)
     return path
 
 

@@ -19,8 +19,9 @@ from typing import Literal
 from fedrt.errors import InfeasibleError, InputError
 from fedrt.policies import make_policy
 from fedrt.runs.account import Summary
-from fedrt.runs.estimate import Progress, estimate
+from fedrt.runs.estimate import Progress
 from fedrt.runs.span import Span
+from fedrt.runs.study import Points, kept_estimate
 from fedrt.scenario import load_scenario
 from fedrt.units import readable_time
 
@@ -202,6 +203,7 @@ def size(
     *,
     wanted: Wanted | None = None,
     overspend: bool = False,
+    kept: Points | None = None,
 ) -> Sizing:
     """The search with estimates of the scenario; no answer where no value will do."""
     make_policy(policy)
@@ -209,10 +211,9 @@ def size(
     def measure(value: float) -> Try:
         try:
             scenario = load_scenario(source, [*settings, f"{span.key}={value!r}"])
-            runs = estimate(scenario, [policy], seeds, device_rows=False, progress=progress)
+            runs = kept_estimate(scenario, policy, seeds, kept, progress)
         except (InputError, InfeasibleError) as error:
             return Try(value, problem=error.lines[0])
-        times_s = tuple(run["total_time_s"] for run in runs[policy])
-        return Try(value, times_s, runs=tuple(runs[policy]))
+        return Try(value, tuple(run["total_time_s"] for run in runs), runs=tuple(runs))
 
     return search(span, deadline_s, measure, wanted, overspend=overspend)

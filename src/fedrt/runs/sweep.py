@@ -15,8 +15,9 @@ from fedrt.errors import InfeasibleError, InputError
 from fedrt.files import write_csv, write_json
 from fedrt.policies import make_policy
 from fedrt.runs.account import PARTS, Summary
-from fedrt.runs.estimate import Progress, comparison, estimate
+from fedrt.runs.estimate import Progress, comparison
 from fedrt.runs.loop import make_world
+from fedrt.runs.study import Points, kept_estimate
 from fedrt.scenario import Scenario, load_scenario
 from fedrt.scenario.load import setting_value
 
@@ -152,12 +153,16 @@ def run_sweep(
     sweep: Sweep,
     save: Callable[[Sequence[Outcome]], None] | None = None,
     progress: Callable[[str, int], Progress] | None = None,
+    kept: Points | None = None,
 ) -> list[Outcome]:
-    """What came out at every point; `save` gets what there is even if the sweep is cut short."""
+    """What came out at every point; `save` gets what there is even if the sweep is cut short.
+
+    Every estimate goes to `kept` as soon as it has ended, and is not made again if it is there.
+    """
     outcomes: list[Outcome] = []
     try:
         for point in sweep.points:
-            outcomes.append(run_point(point, sweep, progress))
+            outcomes.append(run_point(point, sweep, progress, kept))
     finally:
         if save is not None and any(outcome.results for outcome in outcomes):
             save(outcomes)
@@ -168,16 +173,17 @@ def run_sweep(
 
 
 def run_point(
-    point: Point, sweep: Sweep, progress: Callable[[str, int], Progress] | None = None
+    point: Point,
+    sweep: Sweep,
+    progress: Callable[[str, int], Progress] | None = None,
+    kept: Points | None = None,
 ) -> Outcome:
     """Every policy on every seed at one point."""
     results: dict[str, list[Summary]] = {}
     infeasible: dict[str, str] = {}
     for name in sweep.policies:
         try:
-            results |= estimate(
-                point.scenario, [name], sweep.seeds, device_rows=False, progress=progress
-            )
+            results[name] = kept_estimate(point.scenario, name, sweep.seeds, kept, progress)
         except InfeasibleError as error:
             infeasible[name] = error.lines[0]
     return Outcome(point, results, infeasible)

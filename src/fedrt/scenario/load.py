@@ -72,6 +72,19 @@ def scenario_text(scenario: Scenario, *, anywhere: bool = False) -> str:
     return toml_text(table)
 
 
+def base_text(source: str | Path, settings: Iterable[str] = ()) -> str:
+    """A preset or file with settings applied, as TOML that means the same from any folder.
+
+    It is not checked: settings that are to follow may be what makes it valid.
+    """
+    problems: list[str] = []
+    table = _load_layers(str(source))
+    for text in settings:
+        table = _overlay(table, _parse_setting(text, problems))
+    _locate_files(table, Path.cwd())
+    return toml_text(table)
+
+
 def setting_value(raw: str) -> Any:
     """What a setting's text stands for: a TOML value, else a plain word."""
     try:

@@ -70,7 +70,9 @@ def _look_at(path: Path, found: Found) -> None:
         runs.sort(key=lambda run: run_order(run, list(POLICIES)))
     elif studies:
         pass
-    elif "vary" in said:
+    elif (path / "bound.json").is_file():
+        raise InputError(f"{path}: holds a bound, which has no page; bound.json has its numbers")
+    elif "vary" in said or "study" in said:
         raise InputError(f"{path}: is a study that has not ended; there is nothing to show yet")
     elif any((path / name).is_file() for name in ("run.json", "rounds.parquet")):
         runs = [path]

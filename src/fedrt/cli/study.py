@@ -1,0 +1,119 @@
+"""What `sweep`, `size`, `front` and `bound` share: they keep what they have and can go on."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedrt.checks import shown
+from fedrt.cli.parser import Parser, in_folder, typed_command
+from fedrt.errors import InputError
+
+if TYPE_CHECKING:
+    from fedrt.runs.study import Points
+    from fedrt.scenario import Scenario
+
+FREE = ("run", "resume", "json", "parser", "allow_code")
+"""Options that may be given beside --resume."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study on its way: its folder, what has come out, and whether the folder is new."""
+
+    out: Path
+    points: Points
+    fresh: bool
+
+
+def add_resume(parser: Parser, *required: str) -> None:
+    """The option that goes on with a study; without it, the required ones must be given."""
+    parser.add_argument(
+        "--resume", metavar="DIR", help="go on with one that was stopped; nothing else is needed"
+    )
+    parser.set_defaults(parser=parser, required=required)
+
+
+def take_up(args: argparse.Namespace, kind: str, names: Sequence[str]) -> None:
+    """With --resume, put what was asked for then in place of the named options.
+
+    Without it, complain about a required option that was not given.
+    """
+    parser: Parser = args.parser
+    if args.resume is None:
+        missing = [name for name in args.required if getattr(args, name.strip("-")) in (None, [])]
+        if missing:
+            parser.error(f"the following arguments are required: {', '.join(missing)}")
+        return
+    from fedrt.runs.study import BASE, read_study
+
+    words = {"scenario": "SCENARIO", "settings": "--set"}
+    given = [
+        words.get(name, "--" + name.replace("_", "-"))
+        for name, value in vars(args).items()
+        if name not in FREE and value != parser.get_default(name)
+    ]
+    if given:
+        raise InputError(f"--resume: takes everything from its folder, not {', '.join(given)}")
+    path = Path(args.resume)
+    actions = {action.dest: action for action in parser._actions}
+    for name, value in read_study(path, kind, names).items():
+        needed = actions[name].default is not None or "--" + name in args.required
+        if (value is None and needed) or not _fits(actions[name], value):
+            where = f"{path / 'run.json'}: study.{name}"
+            raise InputError(f"{where} = {shown(value)}: is nothing that could be asked for")
+        setattr(args, name, value)
+    args.scenario, args.settings = str(path / BASE), []
+
+
+def _fits(action: argparse.Action, value: Any) -> bool:
+    """Whether an option could have this value."""
+    if action.nargs == 0:
+        return isinstance(value, bool)
+    if isinstance(action.default, list):
+        return isinstance(value, list)
+    return value is None or (isinstance(value, str) and value in (action.choices or [value]))
+
+
+@contextmanager
+def opened_study(
+    args: argparse.Namespace,
+    kind: str,
+    names: Sequence[str],
+    scenarios: Sequence[Scenario],
+    said: Mapping[str, Any],
+) -> Iterator[Study]:
+    """The folder of a study, new or gone on with, for this process alone.
+
+    Whoever stops the block is told how to go on.
+    """
+    from fedrt.runs.study import check_same, make_study, opened_points, same_study
+    from fedrt.scenario.load import base_text
+
+    asked = {"kind": kind, **{name: getattr(args, name) for name in names}}
+    same, scenario, fresh = same_study(asked, scenarios), scenarios[0], args.resume is None
+    if fresh:
+        base = base_text(args.scenario, args.settings)
+        about = {**said, "command": typed_command()}
+        out = in_folder(
+            args.out,
+            kind,
+            scenario.name,
+            lambda path: make_study(path, scenario, about, asked, base, same),
+        )
+    else:
+        out = Path(args.resume)
+        check_same(out, same)
+    with opened_points(out) as points:
+        try:
+            yield Study(out, points, fresh)
+        except KeyboardInterrupt:
+            words = shlex.join(["fedrt", kind, "--resume", str(out)])
+            print(f"stopped; go on with: {words}", file=sys.stderr, flush=True)
+            raise

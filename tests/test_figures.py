@@ -165,3 +165,45 @@ def test_trained_gains_are_those_of_the_cells():
         for said, name in ((final, "final"), (late, "late"), (best, "best")):
             apart = [getattr(ours, name) - getattr(theirs, name) for ours, theirs in pairs]
             assert said.partition(" (")[0] == ", ".join(f"{value:+.2f}" for value in apart)
+
+
+def test_worlds_that_go_badly_are_named(monkeypatch):
+    summary = {
+        "worlds": 2,
+        "beaten_by_more_than_1_percent": {"1": "1.50% by static-r"},
+        "worst_beaten": 0.015,
+        "overspends_more_than_fedrt": [0],
+        "time_saved_against_fedrt": {
+            "mean": 0.1,
+            "quantiles_0_5_25_50_75_95_100": [-0.02, 0, 0, 0.11, 0, 0, 0.3],
+        },
+    }
+    worlds = [{"number": 0, "world": "a ring"}, {"number": 1, "world": "a star"}]
+    monkeypatch.setattr(
+        plus_blocks, "read_json", lambda path: {"summary": summary, "worlds": worlds}
+    )
+    text = plus_blocks.random_worlds()
+    assert "faster than `fedrt-plus` by more than 1 % in 1, by 1.50 % at most;" in text
+    assert "-2.0 % in the worst" in text
+    assert text.splitlines()[-2:] == [
+        "- world 1: 1.50% by static-r; a star",
+        "- world 0: overspends more; a ring",
+    ]
+
+
+def test_the_worst_seed_stands_beside_the_mean(monkeypatch):
+    def results(fedrt: list[float], plus: list[float], over: list[float]) -> dict[str, object]:
+        spent = {"energy_j_mean": [1.0, 1.0], "over_budget_j": [0.0, 0.0]}
+        return {
+            "fedrt": {"total_time_s": fedrt, **spent},
+            "fedrt-plus": {"total_time_s": plus, **spent, "over_budget_j": over},
+        }
+
+    world = results([10.0, 10.0], [8.0, 11.0], [0.0, 3.0])
+    data = {"seeds": [4, 7], "worlds": {"budget": {"tight": world}}}
+    monkeypatch.setattr(plus_blocks, "read_json", lambda path: data)
+    row = plus_blocks.beyond_worlds().splitlines()[-1]
+    assert row == "| tight | -5.0% | +10.0%, seed 7 | +0.0% | 3 J (0) |"
+    lines = plus_blocks.beyond_slower().splitlines()
+    assert lines[0].startswith("In 1 of 2 worlds ")
+    assert lines[-1] == "- budget: tight, seed 7: +10.0% time; 3.0 J over budget, `fedrt` 0.0"

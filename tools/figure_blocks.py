@@ -121,6 +121,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "bound-by-seed": plus_blocks.bound_by_seed,
     "bound-notes": plus_blocks.bound_notes,
     "bound-table": plus_blocks.bound_table,
+    "held-out": plus_blocks.held_out,
+    "random-worlds": plus_blocks.random_worlds,
     "beyond-worlds": plus_blocks.beyond_worlds,
     "beyond-parts": plus_blocks.beyond_parts,
     "beyond-slower": plus_blocks.beyond_slower,

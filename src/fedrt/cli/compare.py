@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> None:
     from fedrt.runs.compare import go_on, read_comparison, training_comparison
 
     fresh = args.resume is None
-    said = _started(args) if fresh else read_comparison(resumed_path(args), args.address)
+    said = _started(args) if fresh else read_comparison(resumed_path(args), args.address, note)
     total = len(said.policies) * len(said.seeds) * said.scenario.rounds.global_rounds
     with comparison_progress(total, quiet=args.json) as progress:
         try:

@@ -72,6 +72,7 @@ def make_ray_setup(
         engine=RayEngine(pool, cluster.end),
         first_model=material.model.state(),
         parts=material.parts,
+        data_digest=material.data_digest,
         notes=_notes(material),
     )
 

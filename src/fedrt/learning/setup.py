@@ -14,6 +14,7 @@ from torch import Tensor
 from fedrt.checks import problem
 from fedrt.errors import InputError, reason
 from fedrt.learning.batches import Batches
+from fedrt.learning.data_digest import data_digest
 from fedrt.learning.engine import Closes, Engine, Evaluates
 from fedrt.learning.engine_sequential import SequentialEngine
 from fedrt.learning.engine_stacked import StackedEngine
@@ -106,6 +107,7 @@ class Material:
     batches: Batches
     model: FlatModel
     parts: Parts
+    data_digest: str
     notes: tuple[str, ...]
 
 
@@ -120,6 +122,8 @@ class Setup:
     engine: Engine
     first_model: Tensor
     parts: Parts
+    data_digest: str
+    """Of the samples it trains and tests on."""
     notes: tuple[str, ...] = ()
     """What a user should know of it before it trains."""
 
@@ -194,6 +198,7 @@ def make_setup(
         engine=made,
         first_model=first_model,
         parts=material.parts,
+        data_digest=material.data_digest,
         notes=notes,
     )
 
@@ -214,7 +219,7 @@ def make_material(world: World, where: torch.device, data_dir: Path | None) -> M
         # Threads cost a small model more than they bring: twice the time with two.
         torch.set_num_threads(1)
     notes = (*_size_note(world.model_bits, model.num_parameters), *_layout_note(samples.shape))
-    return Material(samples, batches, model, parts, notes)
+    return Material(samples, batches, model, parts, data_digest(dataset), notes)
 
 
 def find_tuning(

@@ -24,6 +24,7 @@ from fedrt.runs.account import Summary
 from fedrt.runs.directory import (
     MOST_SEED,
     RunDirectory,
+    SavedRun,
     open_folder,
     read_opened,
     read_run,
@@ -31,6 +32,7 @@ from fedrt.runs.directory import (
 )
 from fedrt.runs.estimate import comparison, over_seeds, time_ratio
 from fedrt.runs.foreign import refuse_links
+from fedrt.runs.identity import Identity, check_same, identity_of, read_identity
 from fedrt.runs.loop import make_world
 from fedrt.runs.training import (
     RAY,
@@ -75,11 +77,12 @@ def start_comparison(
     for name in policies:
         make_policy(name)  # complains before anything is made
     what = {"policies": list(policies), "seeds": list(seeds), "command": command}
-    open_folder(out, scenario, what | {"options": asdict(options)})
+    identity = identity_of(scenario, policies, seeds, asdict(options))
+    open_folder(out, scenario, what | {"options": asdict(options)}, identity=identity)
     return Comparison(out, scenario, tuple(policies), tuple(seeds), options, command)
 
 
-def read_comparison(path: Path, address: str | None = None) -> Comparison:
+def read_comparison(path: Path, address: str | None = None, note: Note = print) -> Comparison:
     """A folder of `fedrt compare`; a clear complaint if it is none.
 
     `address` is that of another cluster than its own options name.
@@ -103,8 +106,10 @@ def read_comparison(path: Path, address: str | None = None) -> Comparison:
     options = read_options(path, run["options"])
     if address is not None and options.engine != RAY:
         raise InputError(f"--address: {path} trains with --engine {options.engine}, not {RAY}")
-    options = replace(options, address=address or options.address)
     scenario = load_scenario(path / "config.toml")
+    now = identity_of(scenario, policies, seeds, asdict(options))
+    check_same(path, read_identity(path, run), now, note)
+    options = replace(options, address=address or options.address)
     return Comparison(path, scenario, tuple(policies), tuple(seeds), options, str(command))
 
 
@@ -156,16 +161,19 @@ def _compare_on(
     """Every policy on one seed, a global round of all of them at a time."""
     folders = {name: said.folder(name, seed) for name in said.policies}
     ended: dict[str, Summary] = {}
+    options = asdict(said.options)
     with ExitStack() as stack:
         jobs = {}
         for name, folder in folders.items():
+            now = identity_of(said.scenario, [name], [seed], options)
             if not folder.exists():
-                options = asdict(said.options)
-                RunDirectory.create(folder, said.scenario, name, seed, said.command, options)
+                RunDirectory.create(folder, said.scenario, name, seed, said.command, options, now)
             directory = RunDirectory(folder)
             stack.enter_context(directory.locked())
-            job = Job(directory, open_checkpoints(folder, said.options), said.options)
-            outcome = read_run(folder).summary
+            run = read_run(folder)
+            kept, outcome = read_identity(folder, run.run), run.summary
+            _check_run(folder, run, kept, now, note)
+            job = Job(directory, open_checkpoints(folder, said.options), said.options, kept)
             if outcome is None:
                 jobs[name] = job
             else:
@@ -178,6 +186,16 @@ def _compare_on(
             ended[name] = job.summary
             job.checkpoints.clear()
     return {name: ended[name] for name in said.policies}
+
+
+def _check_run(
+    folder: Path, run: SavedRun, kept: Identity | None, now: Identity, note: Note
+) -> None:
+    """Complain about a run that is not, or not any more, the one that the comparison asks for."""
+    own = read_options(folder, run.options)
+    said = identity_of(run.scenario, [run.policy], [run.seed], asdict(own))
+    for other in (said, now):
+        check_same(folder, kept, other, note)
 
 
 def _train_together(
@@ -193,6 +211,8 @@ def _train_together(
         shared: dict[bytes, Any] = {}
         rounds = []
         trainers = {name: Trainer(setup, shared) for name in jobs}
+        for job in jobs.values():
+            job.check(setup)
         for name, records in _restore(seed, said, jobs, trainers, note).items():
             job, trainer = jobs[name], trainers[name]
             job.directory.save_partition(setup.parts.class_counts(), setup.parts.edge_of_device)

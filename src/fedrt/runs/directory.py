@@ -2,6 +2,7 @@
 
     config.toml       the whole scenario, with its schema version
     run.json          what ran: policy, seed, command, and the format's version
+    identity.json     what a run that can go on is made from; it goes on with that alone
     environment.json  versions, machine, commit
     rounds.parquet  edges.parquet  links.parquet  devices.parquet
     partition.parquet the data of a trained run: samples of each class on each device
@@ -17,7 +18,7 @@ import os
 import platform
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -36,6 +37,7 @@ from fedrt.files import whole_folder, write_json, write_text, write_whole
 from fedrt.inputs import parse_json, read_text
 from fedrt.runs.foreign import open_lock
 from fedrt.runs.history import History
+from fedrt.runs.identity import KEY, Identity
 from fedrt.scenario import Scenario, load_scenario, scenario_text
 from fedrt.scenario.code import import_paths
 
@@ -89,10 +91,12 @@ class RunDirectory:
         seed: int,
         command: str,
         options: Mapping[str, Any] | None = None,
+        identity: Identity | None = None,
     ) -> RunDirectory:
         """A new directory that says what is about to run."""
         run = {"policy": policy, "seed": seed, "command": command}
-        open_folder(path, scenario, run | ({} if options is None else {"options": dict(options)}))
+        said = run | ({} if options is None else {"options": dict(options)})
+        open_folder(path, scenario, said, identity=identity)
         return RunDirectory(path)
 
     @contextmanager
@@ -153,12 +157,20 @@ def open_folder(
     scenario: Scenario,
     run: Mapping[str, Any],
     more: Mapping[str, str] | None = None,
+    identity: Identity | None = None,
+    fill: Callable[[Path], None] | None = None,
 ) -> Path:
     """Make a new folder for results that says what is about to run, on what, and where.
 
-    It appears under its name with all of that inside, or not at all. `more` are further files.
+    It appears under its name with all of that inside, or not at all. `more` are further files, and
+    `fill` may put in others. A run that can go on later has an identity.
     """
     with whole_folder(path) as folder:
+        if identity is not None:
+            identity.save(folder)
+            run = {**run, KEY: identity.digest}
+        if fill is not None:
+            fill(folder)
         write_text(folder / "config.toml", scenario_text(scenario, anywhere=True))
         write_json(folder / "run.json", {"format_version": FORMAT_VERSION, **run})
         write_json(folder / "environment.json", environment())
@@ -178,6 +190,8 @@ class SavedRun:
     """How it trains, as its command left it; None for a run without training."""
     summary: dict[str, Any] | None
     """None while the run has not ended."""
+    run: Mapping[str, Any]
+    """All that run.json says."""
 
 
 def read_run(path: Path) -> SavedRun:
@@ -201,6 +215,7 @@ def read_run(path: Path) -> SavedRun:
         seed=seed,
         options=run.get("options"),
         summary=outcome,
+        run=run,
     )
 
 

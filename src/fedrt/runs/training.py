@@ -20,6 +20,7 @@ from fedrt.runs.checkpoint import Checkpoints, Record, Resumed
 from fedrt.runs.directory import RunDirectory, SavedRun, read_run
 from fedrt.runs.foreign import refuse_links
 from fedrt.runs.history import History
+from fedrt.runs.identity import DATA, Identity, check_later, check_same, identity_of, read_identity
 from fedrt.runs.loop import make_world, run_rounds
 from fedrt.scenario import Scenario
 from fedrt.scenario.fields import read_table, setting
@@ -57,7 +58,8 @@ def start_run(
 ) -> None:
     """Make the directory of a run; nothing heavy is loaded for it."""
     make_policy(policy)
-    RunDirectory.create(path, scenario, policy, seed, command, asdict(options))
+    identity = identity_of(scenario, [policy], [seed], asdict(options))
+    RunDirectory.create(path, scenario, policy, seed, command, asdict(options), identity)
 
 
 def carry_on(
@@ -90,8 +92,12 @@ def carry_on(
         run, options = _read(path)
         if run.summary is not None:
             return run.summary
+        kept = read_identity(path, run.run)
+        if not fresh:
+            now = identity_of(run.scenario, [run.policy], [run.seed], asdict(options))
+            check_same(path, kept, now, note)
         options = replace(options, address=address or options.address)
-        job = Job(directory, open_checkpoints(path, options), options)
+        job = Job(directory, open_checkpoints(path, options), options, kept)
         return _train(job, run, open_trainer or opened_trainer, progress, note)
 
 
@@ -160,6 +166,7 @@ def _train(
     world, policy = make_world(run.scenario, run.seed, data_dir), make_policy(run.policy)
     tuning_file = job.directory.path / "tuning.json"
     with open_trainer(world, job.options, tuning_file) as trainer:
+        job.check(trainer.setup)
         edges = world.fleet.num_edges
         state, records, notes = job.checkpoints.load(trainer.state(), edges=edges)
         for line in (*trainer.setup.notes, *notes):
@@ -184,8 +191,14 @@ class Job:
     directory: RunDirectory
     checkpoints: Checkpoints
     options: RunOptions
+    identity: Identity | None
+    """What it was started with; None for folders older than that."""
     summary: Summary | None = None
     """The outcome, once all rounds are through."""
+
+    def check(self, setup: Any) -> None:
+        """Complain where the run would go on with other data; the first time, keep their digest."""
+        check_later(self.directory.path, self.identity, {DATA: setup.data_digest})
 
     def rounds(
         self, world: World, policy: Policy, trainer: Any, records: list[Record]

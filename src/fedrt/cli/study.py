@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedrt.checks import shown
 from fedrt.cli.parser import Parser, in_folder, typed_command
+from fedrt.cli.run import again
 from fedrt.errors import InputError
 
 if TYPE_CHECKING:
@@ -114,6 +114,5 @@ def opened_study(
         try:
             yield Study(out, points, fresh)
         except KeyboardInterrupt:
-            words = shlex.join(["fedrt", kind, "--resume", str(out)])
-            print(f"stopped; go on with: {words}", file=sys.stderr, flush=True)
+            print(f"stopped; go on with: {again(kind, out)}", file=sys.stderr, flush=True)
             raise

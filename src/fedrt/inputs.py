@@ -30,13 +30,14 @@ MOST_CELLS = 200_000_000
 
 
 @contextmanager
-def open_regular(path: Path, most: int = MOST_TEXT) -> Iterator[BinaryIO]:
-    """A regular file of at most so many bytes, open for reading.
+def open_regular(path: Path, most: int = MOST_TEXT, *, follow: bool = True) -> Iterator[BinaryIO]:
+    """A regular file of at most so many bytes, open for reading; if asked, not by way of a link.
 
     Raises OSError and ValueError as opening does, and InputError for what is no such file.
     """
     # A pipe that nobody writes to must not keep us waiting.
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+    handle = os.open(path, flags if follow else flags | os.O_NOFOLLOW)
     try:
         state = os.fstat(handle)
         if stat.S_ISDIR(state.st_mode):
@@ -50,9 +51,9 @@ def open_regular(path: Path, most: int = MOST_TEXT) -> Iterator[BinaryIO]:
         os.close(handle)
 
 
-def read_bytes(path: Path, most: int = MOST_TEXT) -> bytes:
+def read_bytes(path: Path, most: int = MOST_TEXT, *, follow: bool = True) -> bytes:
     """All bytes of a regular file that has at most so many; raises as `open_regular` does."""
-    with open_regular(path, most) as file:
+    with open_regular(path, most, follow=follow) as file:
         # It may have grown since; files of the system say they have no bytes.
         found = file.read(most + 1)
         refuse_larger(path, len(found), most)

@@ -17,12 +17,20 @@ from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
+from pyarrow import parquet
 from tiny import tiny
 from trained import TRAINING
 
 from fedrt.cli import main
+from fedrt.policies import make_policy
+from fedrt.report.page.cache import Cache
+from fedrt.report.page.collect import collect
+from fedrt.report.page.encode import page_json
 from fedrt.report.page.serve import Server
+from fedrt.runs.directory import RunDirectory
 from fedrt.runs.estimate import estimate
+from fedrt.runs.history import History
+from fedrt.runs.loop import make_world, run_rounds
 
 TESTS = Path(__file__).parents[1]
 ROUNDS = 60
@@ -87,15 +95,15 @@ def test_data_come_with_a_tag_and_again_only_when_they_change(estimated, serve):
 
 def test_a_folder_that_vanishes_and_comes_back(estimated, serve, tmp_path):
     server = serve(estimated)
-    server.watched._looked_at = -10
+    server.watched._look_again_at = 0.0
     assert "lines" in json.loads(get(server, "data.json")[2])
     shutil.move(estimated, tmp_path / "away")
-    server.watched._looked_at = -10
+    server.watched._look_again_at = 0.0
     assert json.loads(get(server, "data.json")[2]) == {
         "problems": [f"{estimated}: is not there; give a run directory or a folder of runs"]
     }
     shutil.move(tmp_path / "away", estimated)
-    server.watched._looked_at = -10
+    server.watched._look_again_at = 0.0
     assert "lines" in json.loads(get(server, "data.json")[2])
 
 
@@ -196,3 +204,124 @@ def test_watching_a_run_that_trains_is_killed_and_goes_on(tmp_path, serve, view)
     assert "ended" in page.tab.locator("#progress-text").inner_text()
     assert page.errors == other.errors == []
     assert {address.split("/")[2] for address in page.requests} == {server.address.split("/")[2]}
+
+
+def test_two_hundred_viewers_at_once_lose_no_page(estimated, serve):
+    """All connections are open before the first one asks, as when a browser opens many tabs."""
+    server = serve(estimated)
+    lines = [socket.create_connection(server.server_address[:2], timeout=60) for _ in range(200)]
+    ask = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+    for line in lines:
+        line.sendall(ask)
+    whole = set()
+    for line in lines:
+        with line, line.makefile("rb") as answer:
+            whole.add(answer.read())
+    assert all(answer.startswith(b"HTTP/1.1 200 OK") for answer in whole)
+    assert all(answer.endswith(server.page) for answer in whole)
+
+
+def test_many_viewers_may_wait(estimated):
+    """Nobody is answered yet: the system keeps them all, where it kept five."""
+    most = Path("/proc/sys/net/core/somaxconn")
+    count = min(200, int(most.read_text())) if most.exists() else 100
+    with Server([estimated], "127.0.0.1", 0) as server:
+        where = server.server_address[:2]
+        waiting = [socket.create_connection(where, timeout=60) for _ in range(count)]
+        for line in waiting:
+            line.close()
+
+
+def test_linked_figures_are_not_served(estimated, serve, tmp_path):
+    secret = tmp_path / "secret.svg"
+    secret.write_text("<svg>secret</svg>")
+    (estimated / "x.svg").symlink_to(secret)
+    (estimated / "y.png").symlink_to("/etc/passwd")
+    os.mkfifo(estimated / "z.svg")
+    server = serve(estimated)
+    data = json.loads(get(server, "data.json")[2])
+    assert [Path(figure["name"]).name for figure in data["figures"]] == ["picture.svg"]
+    # Nor one that has become a link since.
+    address = data["figures"][0]["address"]
+    (estimated / "picture.svg").unlink()
+    (estimated / "picture.svg").symlink_to(secret)
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        get(server, address)
+
+
+def test_the_config_of_a_study_is_not_read_through_a_link(tmp_path):
+    words = ["--vary", "bandwidth.scale=1,2", "--policies", "fedrt"]
+    few = ["--set", "rounds.global_rounds=2", "--json", "--out", str(tmp_path / "out")]
+    assert main(["sweep", "quickstart", *words, *few]) == 0
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "out" / "config.toml").unlink()
+    (tmp_path / "out" / "config.toml").symlink_to(tmp_path / "secret")
+    assert main(["report", str(tmp_path / "out")]) == 2
+
+
+class Growing:
+    """A run directory that grows round by round, and what is read of it at each look."""
+
+    def __init__(self, folder: Path, rounds: int, monkeypatch) -> None:
+        self.world = make_world(tiny(f"rounds.global_rounds={rounds}"), 0)
+        self.directory = RunDirectory.create(folder, self.world.scenario, "ce-fedavg", 0, "")
+        policy = make_policy("ce-fedavg")
+        self.history = History("metropolis")
+        self.rounds = run_rounds(self.world, policy)
+        self.rows_read = 0
+        self.cache = Cache()
+        for name in ("read", "read_row_groups"):
+            monkeypatch.setattr(parquet.ParquetFile, name, self._counting(name))
+
+    def _counting(self, name):
+        read = getattr(parquet.ParquetFile, name)
+
+        def counted(source, *args, **options):
+            table = read(source, *args, **options)
+            self.rows_read += len(table)
+            return table
+
+        return counted
+
+    def grow(self, rounds: int) -> None:
+        for _ in range(rounds):
+            self.history.add(next(self.rounds))
+        self.directory.save(self.history)
+
+    def look(self) -> int:
+        """The rows that were read for a page; it must be the page that a fresh look gives."""
+        self.rows_read = 0
+        data = collect([self.directory.path], self.cache)
+        rows = self.rows_read
+        assert page_json(data) == page_json(collect([self.directory.path]))
+        return rows
+
+
+def test_a_look_reads_what_is_new(tmp_path, monkeypatch):
+    """With groups of 100 rows: 14 of devices, 6 of edges, 3 of links and 1 of rounds a round."""
+    monkeypatch.setattr("fedrt.runs.directory.ROWS_IN_A_GROUP", 100)
+    run = Growing(tmp_path / "run", 400, monkeypatch)
+    run.grow(200)
+    # The links are read twice: once to see how many there are.
+    assert run.look() >= 200 * (14 + 6 + 3 + 1)
+    assert run.look() == 0
+    run.grow(1)
+    soon = run.look()
+    run.grow(150)
+    run.look()
+    run.grow(1)
+    late = run.look()
+    # At most two groups of each table, however long the run is.
+    assert max(soon, late) <= 2 * 100 * 5
+
+
+def test_a_run_that_begins_anew_is_read_anew(tmp_path, monkeypatch):
+    monkeypatch.setattr("fedrt.runs.directory.ROWS_IN_A_GROUP", 100)
+    run = Growing(tmp_path / "run", 60, monkeypatch)
+    run.grow(60)
+    run.look()
+    shutil.rmtree(tmp_path / "run")
+    again = Growing(tmp_path / "run", 61, monkeypatch)
+    again.cache = run.cache
+    again.grow(61)
+    again.look()

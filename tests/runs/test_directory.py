@@ -254,7 +254,7 @@ def test_a_place_that_cannot_be_written_is_one_line(tmp_path, capsys):
 
 
 def test_a_full_disk_is_one_line_and_leaves_no_torn_file(tmp_path, capsys, monkeypatch):
-    def full(table, path):
+    def full(table, path, **options):
         Path(path).write_bytes(b"PAR1 torn")
         raise OSError(28, "No space left on device")
 

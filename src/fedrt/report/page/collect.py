@@ -12,10 +12,11 @@ import numpy as np
 
 from fedrt import __version__
 from fedrt.errors import InputError
+from fedrt.report.page.cache import Cache
 from fedrt.report.page.curves import Line, baselines, line_data, make_lines
-from fedrt.report.page.detail import detail_data, share
+from fedrt.report.page.detail import share
 from fedrt.report.page.reproduced import read_reproduced
-from fedrt.report.page.saved import PageRun, read_saved
+from fedrt.report.page.saved import PageRun
 from fedrt.report.page.sources import Found, find
 from fedrt.report.page.studies import read_study
 from fedrt.scenario.code import import_paths
@@ -25,15 +26,18 @@ MOST_DIFFERENCES = 40
 RECENT = 10
 
 
-def collect(paths: Sequence[Path]) -> dict[str, Any]:
-    """The page's data for the folders given; an InputError if there is nothing at all to show."""
+def collect(paths: Sequence[Path], cache: Cache | None = None) -> dict[str, Any]:
+    """The page's data for the folders given; an InputError if there is nothing at all to show.
+
+    Whoever looks again and again gives a cache: what has not changed is not read again.
+    """
     with np.errstate(all="ignore"):  # damaged files may hold any numbers
-        return _collect(paths)
+        return _collect(paths, cache or Cache())
 
 
-def _collect(paths: Sequence[Path]) -> dict[str, Any]:
+def _collect(paths: Sequence[Path], cache: Cache) -> dict[str, Any]:
     found = find(paths)
-    runs = _read(found.runs, found.problems)
+    runs = _read(found.runs, found.problems, cache)
     studies = []
     for kind, folder in found.studies:
         try:
@@ -50,7 +54,7 @@ def _collect(paths: Sequence[Path]) -> dict[str, Any]:
     if len(lines) > MOST_LINES:
         notes.append(f"the first {MOST_LINES} of {len(lines)} lines are shown")
         lines = lines[:MOST_LINES]
-    details = _details(lines, found.problems, notes)
+    details = _details(lines, found.problems, notes, cache)
     return {
         "version": __version__,
         "title": _title(paths, lines, studies),
@@ -68,11 +72,11 @@ def _collect(paths: Sequence[Path]) -> dict[str, Any]:
     }
 
 
-def _read(paths: Sequence[Path], problems: list[str]) -> list[PageRun]:
+def _read(paths: Sequence[Path], problems: list[str], cache: Cache) -> list[PageRun]:
     runs = []
     for path in dict.fromkeys(paths):
         try:
-            runs.append(read_saved(path))
+            runs.append(cache.run(path))
         except InputError as error:
             here = str(path)
             problems += [line if here in line else f"{here}: {line}" for line in error.lines]
@@ -102,9 +106,11 @@ def _subtitle(lines: Sequence[Line]) -> str:
     return f"{devices} devices on {edges} edge servers, {rounds} global rounds, {what}"
 
 
-def _details(lines: Sequence[Line], problems: list[str], notes: list[str]) -> list[dict[str, Any]]:
+def _details(
+    lines: Sequence[Line], problems: list[str], notes: list[str], cache: Cache
+) -> list[dict[str, Any]]:
     """Every run, with details of as many as fit."""
-    detailed = _detailed(lines, problems, notes)
+    detailed = _detailed(lines, problems, notes, cache)
     return [
         {
             "line": i,
@@ -120,7 +126,9 @@ def _details(lines: Sequence[Line], problems: list[str], notes: list[str]) -> li
     ]
 
 
-def _detailed(lines: Sequence[Line], problems: list[str], notes: list[str]) -> dict[Path, Any]:
+def _detailed(
+    lines: Sequence[Line], problems: list[str], notes: list[str], cache: Cache
+) -> dict[Path, Any]:
     """The details of runs by their folders: first each line's first seed, then the others."""
     places = [(k, i) for i, line in enumerate(lines) for k in range(len(line.runs))]
     begun = [lines[i].runs[k] for k, i in sorted(places) if lines[i].runs[k].done]
@@ -129,7 +137,7 @@ def _detailed(lines: Sequence[Line], problems: list[str], notes: list[str]) -> d
     most = share(max(begun, key=lambda run: run.said.scenario.fleet.num_devices), len(begun))
     if most.runs < len(begun):
         notes.append(f"{most.runs} of {len(begun)} runs are shown in detail")
-    return {run.path: detail_data(run, most, problems) for run in begun[: most.runs]}
+    return {run.path: cache.detail(run, most, problems) for run in begun[: most.runs]}
 
 
 def _progress(found: Found, runs: Sequence[PageRun]) -> dict[str, Any]:

@@ -111,7 +111,7 @@ def _clusters(run: PageRun, rows: Columns, kept: NDArray[np.int64], most: Share)
     """Seconds of every cluster's parts: per kept round, in all, and of the last one to finish."""
     edges, done = run.said.scenario.fleet.num_edges, run.done
     edge = whole_numbers(rows, "edge", edges, run.path / "edges.parquet")
-    place = rows["global_round"].astype(np.int64) * edges + edge
+    place = rows["global_round"].astype(np.int64, copy=False) * edges + edge
     parts = np.stack(
         [np.bincount(place, rows[name], minlength=done * edges) for name in PARTS], axis=-1
     ).reshape(done, edges, len(PARTS))
@@ -137,7 +137,7 @@ def _links(run: PageRun, rows: Columns, kept: NDArray[np.int64], most: Share) ->
     path, edges = run.path / "links.parquet", run.said.scenario.fleet.num_edges
     ends = [whole_numbers(rows, name, edges, path) for name in ("edge", "edge2")]
     links, link_of_row = np.unique(ends[0] * edges + ends[1], return_inverse=True)
-    place = (rows["global_round"].astype(np.int64), link_of_row)
+    place = (rows["global_round"].astype(np.int64, copy=False), link_of_row)
 
     def table(name: str, absent: float) -> FloatArray:
         values = np.full((run.done, len(links)), absent)
@@ -158,7 +158,7 @@ def _devices(run: PageRun, rows: Columns, kept: NDArray[np.int64], most: Share) 
     path, count = run.path / "devices.parquet", run.said.scenario.fleet.num_devices
     device = whole_numbers(rows, "device", count, path)
     bin_of_round, first, last = bins(run.done, most.bins)
-    place = bin_of_round[rows["global_round"].astype(np.int64)] * count + device
+    place = bin_of_round[rows["global_round"].astype(np.int64, copy=False)] * count + device
     shape = (len(first), count)
     # A device that never took part has no row: it stands as it was drawn.
     fleet = draw_fleet(run.said.scenario, run.said.seed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -36,6 +36,8 @@ class PageRun:
     command: str
     environment: dict[str, Any]
     rounds: Columns
+    read: Callable[[Path, Sequence[str]], Columns]
+    """How its tables are read."""
 
     @cached_property
     def done(self) -> int:
@@ -55,14 +57,15 @@ class PageRun:
         path = self.path / f"{name}.parquet"
         if not path.is_file():
             return None
-        columns = read_columns(path, needed)
+        columns = self.read(path, needed)
         rows = columns["global_round"] < self.done
         # Tables are saved before `rounds`, so they may be ahead of it.
         return columns if rows.all() else {key: value[rows] for key, value in columns.items()}
 
 
-def read_saved(path: Path) -> PageRun:
+def read_saved(path: Path, read: Callable[[Path, Sequence[str]], Columns] | None = None) -> PageRun:
     """A run directory's description and rounds; a clear complaint about what does not read."""
+    read = read or read_columns
     said = read_run(path)
     run, environment = read_json(path / "run.json"), None
     if (path / "environment.json").is_file():
@@ -72,7 +75,7 @@ def read_saved(path: Path) -> PageRun:
     except (OSError, ValueError) as error:
         raise InputError(f"{path / 'config.toml'}: cannot be read: {reason(error)}") from None
     table = path / "rounds.parquet"
-    rounds = read_columns(table, ROUNDS) if table.is_file() else {}
+    rounds = read(table, ROUNDS) if table.is_file() else {}
     if rounds and not np.array_equal(rounds["global_round"], np.arange(len(rounds["time_s"]))):
         raise InputError(f"{table}: its rounds are not 0, 1, 2, ...")
     command = run.get("command")
@@ -83,14 +86,19 @@ def read_saved(path: Path) -> PageRun:
         command=command if isinstance(command, str) else "",
         environment=plain_data(environment) if isinstance(environment, dict) else {},
         rounds=rounds,
+        read=read,
     )
 
 
-def read_columns(path: Path, needed: Sequence[str]) -> Columns:
+def read_columns(
+    path: Path,
+    needed: Sequence[str],
+    read: Callable[[Path, Any, Sequence[str]], Columns] | None = None,
+) -> Columns:
     """The columns of a table that hold numbers, the needed ones among them.
 
     `rounds` is read whole, since what training adds is not known here; of others only what is
-    needed.
+    needed. `read` takes columns out of the open file where it need not be all of it.
     """
     from pyarrow import parquet
 
@@ -103,8 +111,10 @@ def read_columns(path: Path, needed: Sequence[str]) -> Columns:
                 raise InputError(f"{path}: has no column {missing[0]}")
             wanted = names if path.stem == "rounds" else list(needed)
             refuse_many_cells(path, source.metadata.num_rows, len(wanted))
-            table = source.read(columns=wanted)
-            columns = {name: table[name].to_numpy() for name in wanted}
+            if read is not None:
+                columns = read(path, source, wanted)
+            else:
+                columns = to_columns(source.read(columns=wanted), wanted)
     except InputError:
         raise
     except Exception as error:  # a damaged file may fail in any part of its reader
@@ -116,6 +126,11 @@ def read_columns(path: Path, needed: Sequence[str]) -> Columns:
     return columns
 
 
+def to_columns(table: Any, names: Sequence[str]) -> Columns:
+    """The named columns as arrays."""
+    return {name: table[name].to_numpy() for name in names}
+
+
 def whole_numbers(columns: Columns, name: str, below: int, path: Path) -> NDArray[np.int64]:
     """A column of places, each at least 0 and less than `below`; a complaint if one is not."""
     values = columns[name]
@@ -123,4 +138,4 @@ def whole_numbers(columns: Columns, name: str, below: int, path: Path) -> NDArra
         len(values) and not 0 <= values.min() <= values.max() < below
     ):
         raise InputError(f"{path}: its {name} must be whole numbers from 0 to {below - 1}")
-    return values.astype(np.int64)
+    return values.astype(np.int64, copy=False)

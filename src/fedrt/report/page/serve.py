@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from fedrt.errors import InputError, reason
+from fedrt.inputs import read_bytes
+from fedrt.report.page.cache import Cache
 from fedrt.report.page.collect import collect
 from fedrt.report.page.encode import page_json
 from fedrt.report.page.sources import signature
@@ -19,6 +21,12 @@ from fedrt.report.page.write import page_text
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 LOOK_EVERY_S = 0.3
+MOST_OF_THE_TIME = 0.1
+"""The greatest part of the time that looking at the folders may take."""
+MOST_FIGURE = 64 * 2**20
+"""Bytes of a figure."""
+WAITING = 1024
+"""Viewers who may wait to be answered at once."""
 KINDS = {".svg": "image/svg+xml", ".png": "image/png", ".pdf": "application/pdf"}
 FIGURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 
@@ -31,25 +39,27 @@ class Watched:
         self.figures: dict[str, Path] = {}
         self._lock = threading.Lock()
         self._seen: object = None
-        self._looked_at = -1.0
+        self._look_again_at = 0.0
+        self._cache = Cache()
         self._text = b""
         self._tag = ""
 
     def data(self) -> tuple[bytes, str]:
         """The data as JSON and a tag that changes with it."""
         with self._lock:
-            if time.monotonic() - self._looked_at >= LOOK_EVERY_S:
-                seen = signature(self.paths)
+            if time.monotonic() >= self._look_again_at:
+                began, seen = time.monotonic(), signature(self.paths)
                 if seen != self._seen:
                     self._text = page_json(self._collect(seen)).encode()
                     self._tag = f'"{hashlib.sha256(self._text).hexdigest()[:32]}"'
                     self._seen = seen
-                self._looked_at = time.monotonic()
+                took_s = time.monotonic() - began
+                self._look_again_at = began + max(LOOK_EVERY_S, took_s / MOST_OF_THE_TIME)
             return self._text, self._tag
 
     def _collect(self, seen: Sequence[tuple[str, int, int]]) -> dict[str, Any]:
         try:
-            data = collect(self.paths)
+            data = collect(self.paths, self._cache)
         except InputError as error:
             # What is watched may vanish and come back: say so and look again.
             return {"problems": error.lines}
@@ -96,8 +106,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def _send_figure(self, path: Path) -> None:
         try:
-            text = path.read_bytes()
-        except OSError:
+            text = read_bytes(path, MOST_FIGURE, follow=False)
+        except (OSError, InputError):
             self._send(HTTPStatus.NOT_FOUND, b"it is gone\n", "text/plain")
             return
         # Browsers show no PDF in a sandbox of ours; they have one of their own for it.
@@ -131,6 +141,7 @@ class Server(ThreadingHTTPServer):
     """Serves the page to any number of viewers until it is closed."""
 
     daemon_threads = True
+    request_queue_size = WAITING
     allow_reuse_address = True
 
     def __init__(self, paths: Sequence[Path], host: str, port: int) -> None:

@@ -83,7 +83,9 @@ def _look_at(path: Path, found: Found) -> None:
         raise InputError(f"{path}: holds no run, comparison, sweep, front, size or reproduction")
     found.runs += runs
     found.studies += studies
-    found.figures += sorted(f for f in path.iterdir() if f.suffix in FIGURES)[:MOST_FIGURES]
+    # A link may lead to any file of this machine, which a page must not give away.
+    figures = sorted(f for f in path.iterdir() if f.suffix in FIGURES and not f.is_symlink())
+    found.figures += [figure for figure in figures if figure.is_file()][:MOST_FIGURES]
 
 
 def run_order(run: Path, policies: Sequence[Any]) -> tuple[int, str, int, str]:

@@ -39,7 +39,7 @@ def read_study(kind: str, folder: Path) -> dict[str, Any]:
 
 def _config(path: Path) -> str:
     try:
-        return read_bytes(path).decode("utf-8", "replace")
+        return read_bytes(path, follow=False).decode("utf-8", "replace")
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {reason(error)}") from None
 

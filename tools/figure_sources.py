@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from fedrt.errors import InputError, reason
+from fedrt.experiments.beyond import late_mean
 from fedrt.experiments.cells import SEEDS, TABLE
 from fedrt.experiments.kept import Kept, read_kept
 from fedrt.experiments.paper import METHODS, paper_value
@@ -30,7 +31,6 @@ from fedrt.experiments.paper import METHODS, paper_value
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
 MEASURED = ROOT / "benchmarks" / "results"
-LATE = 10
 HOUR_S = 3600.0
 
 
@@ -65,13 +65,13 @@ class Trained:
         accuracy = accuracy[~np.isnan(accuracy)]
         self.name: str = kept.about["cell"]
         self.best, self.final = float(accuracy.max()), float(accuracy[-1])
-        self.late = float(accuracy[-LATE:].mean())
+        self.late = late_mean(accuracy)
         """Mean of the last evaluations."""
         self.time_h, self.energy_j = kept.time_s / HOUR_S, kept.energy_j
         self.seconds: float = kept.about["train_wall_s"]
         """Real, in all; compilation is in it where the cell was a process's first."""
         edges = 100 * kept.rounds["edge_accuracy_mean"][~np.isnan(kept.rounds["accuracy"])]
-        self.edges_late = float(edges[-LATE:].mean())
+        self.edges_late = late_mean(edges)
         """The same of the edge models' own, mean over edges."""
         self.rounds_s = float(kept.rounds["wall_s"].sum())
         """Real, of the rounds alone."""

@@ -43,7 +43,7 @@ VERSION = re.compile(r"\b(?:torch|Python|pfl|Flower|ECharts|Ray|Chromium|CUDA|Ap
 SETTINGS = re.compile(
     r"\b(?:0\.5|1|1\.25|1\.35|1\.5|2|4)(?:,? (?:and|or) (?:1\.5|2))?\sJ\b(?! (?:more|less|over))"
     r"|\bp = [\d.]+(?:, [\d.]+)*|\b(?:kappa|psi|scale|correlation|learning rate)(?: =)? [\d.]+"
-    r"|\b0\.1\s+to\s+10\s+Mbit/s|\b1\s+to\s+10\s+Mbit/s|\b2\.8\sGHz\b|correlated channels \(0\.9\)"
+    r"|\b0\.1\s+to\s+10\s+Mbit/s|\b1\s+to\s+10\s+Mbit/s|\b2\.8\sGHz\b"
 )
 """Budgets, limits and speeds that scenarios set, and the machine's clock."""
 CODE = re.compile(r"`[^`]*`|\]\([^)]*\)|https?://\S+")
@@ -231,10 +231,13 @@ def _value(page: Checked, where: str, number: str, expression: str) -> str:
 
 
 def like(shown: str, value: float) -> str:
-    """The value with the sign, the digits and the commas of the number that is shown."""
+    """The value with the sign, the digits and the commas of the number that is shown.
+
+    Sums are rounded a little differently on other processors: a half must not go either way.
+    """
     digits = len(shown.partition(".")[2])
     sign, comma = "+" if shown[0] in "+-" else "", "," if "," in shown else ""
-    return format(value, f"{sign}{comma}.{digits}f")
+    return format(round(value, 9), f"{sign}{comma}.{digits}f")
 
 
 NAMES: dict[str, Any] = figure_sources.namespace()

@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedrt.experiments.cells import Cell, Column, cells_of
 from fedrt.experiments.kept import Kept, replay
 from fedrt.runs.loop import make_world
+
+FloatArray = NDArray[np.float64]
 
 REFERENCE = "fedrt"
 LATE = 10
@@ -80,6 +83,11 @@ def pairs(
     return made
 
 
+def late_mean(accuracy: FloatArray) -> float:
+    """The mean of the last `LATE` evaluations, without the digits that differ by processor."""
+    return round(float(accuracy[-LATE:].mean()), 9)
+
+
 def _outcome(cell: Cell, kept: Kept) -> Outcome:
     """What is over budget is not kept: the cell is planned again for it."""
     world = make_world(cell.column.load(), cell.seed)
@@ -92,6 +100,6 @@ def _outcome(cell: Cell, kept: Kept) -> Outcome:
         energy_j=kept.energy_j,
         over_j=float(np.maximum(books.spent_j - books.budget_j, 0.0).sum()),
         final=float(accuracy[-1]),
-        late=float(accuracy[-LATE:].mean()),
+        late=late_mean(accuracy),
         best=float(accuracy.max()),
     )

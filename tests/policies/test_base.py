@@ -34,7 +34,7 @@ def test_before_the_last_edge_round_an_even_split_is_feasible_at_most(name):
 
 
 def test_an_optimal_allocation_with_slower_links_is_not_optimal():
-    """All links, one of them slow: static-t's allocation is the best there is, its links are not."""
+    """All links, one of them slow: static-t's allocation is the best, its links are not."""
     state = random_state(6)
     for c, c2 in ((0, 1), (1, 0)):
         state["backhaul_bps"][c][c2] /= 100

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -116,10 +117,17 @@ class Reach:
                 tests_of.setdefault((file, name), set()).add(nodeid)
         return Reach(cpu_s, tests_of, _importers(root))
 
-    def tests(self, file: str, function: str) -> list[str]:
-        """The tests that enter a function, the quickest first."""
+    def tests(self, file: str, function: str, most_s: float) -> list[str]:
+        """The tests that enter a function, the quickest first, up to so many CPU seconds."""
         found = self.tests_of.get((file, function)) or self._of_file(file)
-        return sorted(found, key=lambda nodeid: (self.cpu_s[nodeid], nodeid))
+        in_order = sorted(found, key=lambda nodeid: (self.cpu_s[nodeid], nodeid))
+        ends_s = accumulate(self.cpu_s[nodeid] for nodeid in in_order)
+        # One test at least: a slow one may be all there is.
+        return [
+            name
+            for i, (name, s) in enumerate(zip(in_order, ends_s, strict=True))
+            if not i or s <= most_s
+        ]
 
     def _of_file(self, file: str, seen: frozenset[str] = frozenset()) -> set[str]:
         """The tests that enter any function of a file, or of those that import it."""

@@ -34,6 +34,8 @@ MOST_BYTES = 12 * 2**30
 # A mutant has failed that takes this much more CPU than the tests it is shown to, and a start.
 PATIENCE = 4.0
 START_S = 60.0
+# The quickest of the tests that reach a mutant, up to so many CPU seconds together.
+SHOWN_S = 25.0
 # Real time is no measure on a shared machine: it only ends what waits for ever.
 WALL = 10.0
 
@@ -104,7 +106,7 @@ class Workshop:
 
     def test(self, mutant: Mutant, reach: Reach) -> Verdict:
         """Show a mutant to the tests that reach it, until one fails."""
-        tests = reach.tests(mutant.file, mutant.function)
+        tests = reach.tests(mutant.file, mutant.function, SHOWN_S)
         if not tests:
             return Verdict("unreached", "", 0, 0.0)
         path, began_s = self.copy / mutant.file, time.monotonic()

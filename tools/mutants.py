@@ -112,11 +112,13 @@ def named(mutants: list[Mutant], path: Path) -> list[Mutant]:
     return [by_key[key] for key in keys]
 
 
-def campaign(shop: Workshop, reach: Reach, mutants: list[Mutant]) -> list[tuple[Mutant, Verdict]]:
+def campaign(
+    shop: Workshop, reach: Reach, mutants: list[Mutant], most_s: float
+) -> list[tuple[Mutant, Verdict]]:
     """The verdict on every mutant, printed as it comes."""
     found = []
     for i, mutant in enumerate(mutants, 1):
-        verdict = shop.test(mutant, reach)
+        verdict = shop.test(mutant, reach, most_s)
         found.append((mutant, verdict))
         place = f"{mutant.file}:{mutant.line}"
         change = f"{mutant.before!r} -> {mutant.after!r}"
@@ -156,6 +158,9 @@ def main() -> int:
     parser.add_argument("--files", nargs="+", default=[], help="of these source files alone")
     parser.add_argument("--named", type=Path, help="the mutants that this file lists, by key")
     parser.add_argument("--tests", nargs="+", default=TESTS, help="the tests to show them to")
+    parser.add_argument(
+        "--most-s", type=float, default=25.0, help="CPU seconds of tests that a mutant is shown to"
+    )
     parser.add_argument("--list", action="store_true", help="only print the drawn mutants")
     parser.add_argument(
         "--reach", type=Path, help="folder in which the recording is kept and reused"
@@ -177,7 +182,7 @@ def main() -> int:
         shop = Workshop(ROOT, Path(folder) if args.reach is None else args.reach)
         reach = shop.record(args.tests)
         print(f"{len(reach.cpu_s)} tests, {sum(reach.cpu_s.values()):.0f} CPU s", flush=True)
-        found = campaign(shop, reach, mutants)
+        found = campaign(shop, reach, mutants, args.most_s)
     known = json.loads(EQUIVALENT.read_text()) if EQUIVALENT.exists() else {}
     summary = summarise(found, known)
     holes, share = int(str(summary["holes"])), float(str(summary["killed_share"]))

@@ -60,6 +60,18 @@ def test_a_target_only_ends_the_search_sooner():
         assert not ((some_high <= target) & (low > target * (1 + 1e-9))).any()
 
 
+def test_a_target_near_the_least_contraction_is_decided():
+    """Just below what no weights beat, and just above what some reach, the answer is sure."""
+    rng = np.random.default_rng(5)
+    graphs = np.array([random_graph(rng, 6) for _ in range(20)])
+    low, high = contraction_bounds(graphs)
+    assert (high - low <= 2e-3).all()
+    below, above = low * (1 - 1e-4), high * (1 + 1e-4)
+    some = low > 0
+    assert (contraction_bounds(graphs, below)[0] > below)[some].all()
+    assert (contraction_bounds(graphs, above)[1] <= above).all()
+
+
 @pytest.mark.parametrize("rho", [None, 0.3, 0.05])
 @pytest.mark.parametrize("size", [3, 4])
 def test_a_cover_is_below_all_choices_and_its_least_is_one_of_them(size, rho):

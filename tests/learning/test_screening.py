@@ -92,6 +92,7 @@ def test_groups_are_whole_edges():
     assert edge_starts(edges) == [0, 2, 5, 7]
     sizes = [[s.stop - s.start for s in group] for group in edge_groups(edges, 4)]
     assert sizes == [[2, 3], [2, 1]]
+    assert [len(group) for group in edge_groups(edges, 5)] == [2, 2]
     assert [len(group) for group in edge_groups(edges, 1)] == [1, 1, 1, 1]
     assert list(edge_groups(edges[:0], 4)) == []
 

@@ -34,8 +34,6 @@ MOST_BYTES = 12 * 2**30
 # A mutant has failed that takes this much more CPU than the tests it is shown to, and a start.
 PATIENCE = 4.0
 START_S = 60.0
-# The quickest of the tests that reach a mutant, up to so many CPU seconds together.
-SHOWN_S = 25.0
 # Real time is no measure on a shared machine: it only ends what waits for ever.
 WALL = 10.0
 
@@ -104,9 +102,9 @@ class Workshop:
         digest.write_text(now)
         return Reach.load(out, self.copy)
 
-    def test(self, mutant: Mutant, reach: Reach) -> Verdict:
-        """Show a mutant to the tests that reach it, until one fails."""
-        tests = reach.tests(mutant.file, mutant.function, SHOWN_S)
+    def test(self, mutant: Mutant, reach: Reach, most_s: float) -> Verdict:
+        """Show a mutant to the tests that reach it, up to so many CPU seconds, until one fails."""
+        tests = reach.tests(mutant.file, mutant.function, most_s)
         if not tests:
             return Verdict("unreached", "", 0, 0.0)
         path, began_s = self.copy / mutant.file, time.monotonic()

@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test check format bench figures picture kill-campaign verify-cell clean
+.PHONY: help demo test check format bench figures picture kill-campaign mutants mutants-short verify-cell clean
 
 help:
 	@echo "make demo    train five policies on digits, compare them, write their page (a minute)"
@@ -15,6 +15,7 @@ help:
 	@echo "make figures write every figure in README and docs anew from results/ and benchmarks/results/"
 	@echo "make picture draw the README's picture of the page anew; needs Chromium"
 	@echo "make kill-campaign   kill a training run 50 times, then workers, nodes and drivers (40 minutes)"
+	@echo "make mutants  change the source in 200 places, one at a time: does a test notice? (an hour)"
 	@echo "make verify-cell NAME=cifar10-iid/fedrt-0   train a cell of results/ again and compare"
 	@echo "make clean   remove .venv and caches"
 
@@ -49,6 +50,12 @@ picture: $(VENV)/.ready-dev
 kill-campaign: $(VENV)/.ready-dev
 	$(BIN)/python tools/kill_campaign.py --trials 50 --seed 0
 	$(BIN)/python tools/ray_campaign.py --trials 50 --seed 0
+
+mutants: $(VENV)/.ready-dev
+	$(BIN)/python tools/mutants.py --count 200 --seed 0
+
+mutants-short: $(VENV)/.ready-dev
+	$(BIN)/python tools/mutants.py --short
 
 verify-cell: $(VENV)/.ready
 	$(BIN)/python tools/verify_cell.py $(NAME)

@@ -8,8 +8,9 @@ stays byte for byte. Left alone are docstrings, annotations, decorators, asserti
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 COMPARISONS: dict[type[ast.cmpop], tuple[str, ...]] = {
@@ -102,11 +103,15 @@ class Mutant:
     start: int
     end: int
     """The bytes of the file that are replaced."""
+    nth: int = 1
+    """Which of the like in its function it is."""
 
     @property
     def key(self) -> str:
         """The same for as long as the line itself is: how a list of mutants names it."""
-        return f"{self.file}: {self.text}: {self.before} -> {self.after}"
+        nth = "" if self.nth == 1 else f" ({self.nth})"
+        where = f"{self.file}: {self.function or 'module'}"
+        return f"{where}: {self.text}: {self.before} -> {self.after}{nth}"
 
     def apply(self, source: bytes) -> bytes:
         """The mutated file."""
@@ -117,7 +122,12 @@ def mutants_of(file: str, source: bytes, siblings: Mapping[str, str]) -> list[Mu
     """Every mutant of a file in the order of its places; a few are no programs (`compiles`)."""
     found = _Finder(file, source, siblings).found
     unique = {(m.start, m.end, m.after): m for m in found}
-    return sorted(unique.values(), key=lambda m: (m.start, m.end, m.after))
+    counted: Counter[str] = Counter()
+    numbered = []
+    for place in sorted(unique):
+        counted[unique[place].key] += 1
+        numbered.append(replace(unique[place], nth=counted[unique[place].key]))
+    return numbered
 
 
 def compiles(source: bytes) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import plus_blocks
-from figure_sources import cell, is_there, measured
+from figure_sources import MEASURED, cell, is_there, measured
 from results_tables import readme_table, table_rows, whole_table
 
 from fedrt.experiments.cells import BASE_GRAPHS, COMPLETE, SEEDS, WHAT, cells_of
@@ -96,13 +97,16 @@ SIDES = {
 """The sides of the benchmark beside others, with the ratio that was asked for."""
 
 
-def peers() -> str:
-    """A round of training beside others."""
-    sides = measured("peers").sides
+def peers(name: str) -> str:
+    """A round of training beside others, from the file of that name."""
+    sides = measured(name).sides
     lines = ["| | s, median (quartiles) | turns | times ours | asked |", "|---|---|---|---|---|"]
-    for name, (words, asked) in SIDES.items():
-        side = sides[name]
-        times = "1" if name == "fedrt" else f"{side.times_fedrt:.2f}"
+    for each in [
+        *(known for known in SIDES if known in sides),
+        *(s for s in sides if s not in SIDES),
+    ]:
+        side, (words, asked) = sides[each], SIDES.get(each, (f"`{each}`", ""))
+        times = "1" if each == "fedrt" else f"{side.times_fedrt:.2f}"
         spread = f"{side.median_s:.2f} ({side.q1_s:.2f} to {side.q3_s:.2f})"
         lines.append(f"| {words} | {spread} | {side.n} | {times} | {asked} |")
     return _text(lines)
@@ -131,5 +135,5 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "cells": cells,
     "base-graphs": base_graphs,
     "control": control,
-    "peers": peers,
+    **{path.stem: partial(peers, path.stem) for path in MEASURED.glob("peers*.json")},
 }

@@ -26,6 +26,7 @@ SHAPES = {
     "resnet20": (3, 8, 8),
     "lenet5": (1, 16, 16),
     "small-cnn": (1, 8, 8),
+    "smooth-cnn": (1, 8, 8),
     "learning_cases:WithDropout": (1, 4, 4),
 }
 LEARNING = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,8 +19,9 @@ from fedrt.learning.samples import Samples
 from fedrt.learning.setup import DTYPES, ENGINES
 from fedrt.scenario import Scenario
 
-# Small models are quicker on one thread, and test processes share the cores.
-torch.set_num_threads(1)
+# Small models are quicker on one thread, and test processes share the cores; a variant of
+# `tools/other_processors.sh` asks for two.
+torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
 
 CPU = torch.device("cpu")
 SHAPES = {

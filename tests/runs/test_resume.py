@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from children import LIMIT_S, environment
 from tiny import tiny
 from trained import OPTIONS, campaign, differences, go_on, start, train, trained
 
@@ -389,10 +390,10 @@ def test_a_really_full_disk(tmp_path):
     command = ["unshare", "--map-root-user", "--mount", sys.executable, "-c", FULL]
     done = subprocess.run(
         [*command, str(small), str(Path(__file__).parents[1])],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env=environment(),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=LIMIT_S,
         check=False,
     )
     if done.returncode and ("no tmpfs" in done.stderr or "unshare" in done.stderr):

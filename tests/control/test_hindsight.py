@@ -20,6 +20,8 @@ from fedrt.graph import is_connected
 from fedrt.runs.hindsight import whole_run
 from fedrt.world.world import World
 
+pytestmark = pytest.mark.numerical
+
 
 def random_graph(rng: np.random.Generator, size: int) -> np.ndarray:
     while True:

@@ -19,6 +19,8 @@ from fedrt.learning.originals import ORIGINALS
 from fedrt.report.reproduction import latex_table, markdown_table
 from fedrt.runs.loop import make_world
 
+pytestmark = pytest.mark.numerical
+
 RESULTS = ROOT / "results"
 FOLDER = os.environ.get("FEDRT_DATA")
 

@@ -20,6 +20,8 @@ from fedrt.learning.models import (
     parameter_count,
 )
 
+pytestmark = pytest.mark.numerical
+
 CIFAR, FEMNIST, DIGITS = (3, 32, 32), (1, 28, 28), (1, 8, 8)
 
 

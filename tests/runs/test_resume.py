@@ -27,6 +27,8 @@ from fedrt.runs.estimate import estimate
 from fedrt.runs.training import carry_on, start_run
 from fedrt.turns import Distances
 
+pytestmark = pytest.mark.numerical
+
 
 @pytest.fixture(scope="module")
 def untouched(tmp_path_factory):

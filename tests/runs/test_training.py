@@ -19,6 +19,8 @@ from fedrt.runs.estimate import estimate
 from fedrt.runs.training import carry_on
 from fedrt.scenario import load_scenario
 
+pytestmark = pytest.mark.numerical
+
 WHOLE = {
     *("config.toml", "run.json", "environment.json", "summary.json", "checkpoints", ".lock"),
     *("rounds.parquet", "edges.parquet", "links.parquet", "devices.parquet"),

@@ -167,7 +167,7 @@ def test_the_directory_is_there_before_anything_heavy_and_ctrl_c_says_how_to_go_
     assert {told for _, told in heavy} == {"2"}
     assert "Traceback" not in err
     *_, stopped, last = err.splitlines()
-    assert stopped == "stopped; go on with: fedrt run --resume run"
+    assert stopped == "stopped; go on with: fedrt run --resume run --allow-code"
     assert last == "interrupted"
     # The tables have caught up with the newest checkpoint.
     saved = max(int(path.stem) for path in (run / "checkpoints").iterdir())

@@ -48,6 +48,7 @@ check-all: $(VENV)/.ready-dev
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2
 	$(MAKE) test-variants VARIANTS=numerical
+	$(MAKE) mutants
 	$(MAKE) kill-campaign
 	$(MAKE) mutants
 

@@ -4,19 +4,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test test-variants check check-all format bench figures picture kill-campaign mutants \
-	mutants-short verify-cell clean
+.PHONY: help demo test check format bench figures picture fuzz kill-campaign mutants mutants-short verify-cell clean
 
 help:
 	@echo "make demo    train five policies on digits, compare them, write their page (a minute)"
 	@echo "make test    all tests"
-	@echo "make test-variants   the numerical tests again as other processors would run them"
 	@echo "make check   format, lint, types, fast tests"
-	@echo "make check-all   the long forms of everything (hours)"
 	@echo "make format  let ruff rewrite the code"
 	@echo "make bench   the control benchmark (minutes)"
 	@echo "make figures write every figure in README and docs anew from results/ and benchmarks/results/"
 	@echo "make picture draw the README's picture of the page anew; needs Chromium"
+	@echo "make fuzz    500 damaged folders of results (20 minutes)"
 	@echo "make kill-campaign   kill a training run 50 times, then workers, nodes and drivers (40 minutes)"
 	@echo "make mutants  change the source in 200 places, one at a time: does a test notice? (an hour)"
 	@echo "make verify-cell NAME=cifar10-iid/fedrt-0   train a cell of results/ again and compare"
@@ -30,27 +28,11 @@ demo: $(VENV)/.ready
 test: $(VENV)/.ready-dev
 	$(BIN)/python -m pytest -n 2
 
-# VARIANTS: which of the numerical tests; check-all takes the slow ones too.
-VARIANTS ?= numerical and not slow
-test-variants: $(VENV)/.ready-dev
-	tools/other_processors.sh -m "$(VARIANTS)" -n 2
-
 check: $(VENV)/.ready-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2 -m "not slow"
-
-# The long forms of everything; a campaign that takes longer than CI allows is added here.
-check-all: $(VENV)/.ready-dev
-	$(BIN)/ruff format --check .
-	$(BIN)/ruff check .
-	$(BIN)/mypy
-	$(BIN)/python -m pytest -n 2
-	$(MAKE) test-variants VARIANTS=numerical
-	$(MAKE) mutants
-	$(MAKE) kill-campaign
-	$(MAKE) mutants
 
 format: $(VENV)/.ready-dev
 	$(BIN)/ruff format .
@@ -65,6 +47,9 @@ figures: $(VENV)/.ready-dev
 
 picture: $(VENV)/.ready-dev
 	$(BIN)/python tools/page_picture.py docs/page.png
+
+fuzz: $(VENV)/.ready-dev
+	FEDRT_MUTATIONS=500 $(BIN)/python -m pytest -n 2 tests/runs/test_mutated_folders.py
 
 kill-campaign: $(VENV)/.ready-dev
 	$(BIN)/python tools/kill_campaign.py --trials 50 --seed 0

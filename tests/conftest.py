@@ -6,12 +6,10 @@ import signal
 from collections import Counter
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 
 # Compiling the kernel makes the first example slow, and CI machines are shared: no deadlines.
-settings.register_profile(
-    "fedrt", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
-)
+settings.register_profile("fedrt", deadline=None, derandomize=True)
 settings.load_profile("fedrt")
 
 

@@ -8,7 +8,6 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from children import LIMIT_S
 from learning_cases import Case, engine_case, small
 from torch import Tensor
 from trained import ROOT  # which also puts tools on the path
@@ -75,23 +74,23 @@ def engine(case: Case, workers: int, **options: Any) -> tuple[RayEngine, list[st
     return RayEngine(pool), said
 
 
-def all_there(made: RayEngine) -> None:
+def all_there(made: RayEngine, limit_s: float = 60.0) -> None:
     """Wait until every worker is there."""
-    ends = time.monotonic() + LIMIT_S
+    ends = time.monotonic() + limit_s
     while made.pool.coming:
         assert time.monotonic() < ends, "workers did not come"
         for ref in made.pool._ready(list(made.pool.coming)):
             made.pool._welcome(ref)
 
 
-def train(made: RayEngine, models: Tensor, order: TrainingOrder) -> Tensor:
+def train(made: RayEngine, models: Tensor, order: TrainingOrder, limit_s: float = 90.0) -> Tensor:
     """The models after an order; an engine that hangs fails the test, not the machine."""
     found: list[Tensor] = []
     thread = threading.Thread(
         target=lambda: found.append(made.train(models, order).models), daemon=True
     )
     thread.start()
-    thread.join(LIMIT_S)
+    thread.join(limit_s)
     assert found, "no models came out"
     return found[0]
 

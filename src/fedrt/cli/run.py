@@ -11,12 +11,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedrt.checks import Maybe, Real, Text, Whole, problem, shown
-from fedrt.cli.parser import Commands, Parser, add_command, add_settings, read_seeds, typed_command
+from fedrt.cli.parser import (
+    Commands,
+    Parser,
+    add_command,
+    add_settings,
+    in_folder,
+    read_seeds,
+    typed_command,
+)
 from fedrt.errors import InputError
 
 if TYPE_CHECKING:
     from fedrt.runs.account import Summary
-    from fedrt.runs.training import RunOptions
+    from fedrt.runs.options import RunOptions
 
 
 def add(commands: Commands[Parser]) -> None:
@@ -34,6 +42,12 @@ def add(commands: Commands[Parser]) -> None:
         "--out", metavar="DIR", help="default: runs/SCENARIO-POLICY-SEED; must not exist yet"
     )
     parser.add_argument("--resume", metavar="DIR", help="go on with a run that was stopped")
+    parser.add_argument(
+        "--branch",
+        metavar="DIR",
+        help="start a run of its own from the newest state of a stopped one, with the changes that"
+        " --set and other options make",
+    )
     parser.add_argument("--json", action="store_true", help="print the summary as JSON only")
     add_training(parser)
     add_checkpoints(parser)
@@ -73,7 +87,7 @@ def add_checkpoints(parser: Parser) -> None:
 
 def read_options(args: argparse.Namespace) -> RunOptions:
     """The options of a run, checked."""
-    from fedrt.runs.training import CHUNK, PATH, WORKERS, RunOptions
+    from fedrt.runs.options import CHUNK, PATH, WORKERS, RunOptions
 
     problems: list[str] = []
     share, count, words = Real(least=0, most=1), Whole(1, 1_000_000), Text()
@@ -126,7 +140,8 @@ def _number(text: object) -> object:
 def run(args: argparse.Namespace) -> None:
     """Start a run or go on with one; print its outcome."""
     fresh = args.resume is None
-    path = _started_path(args) if fresh else resumed_path(args)
+    start = _started_path if args.branch is None else _branched_path
+    path = start(args) if fresh else resumed_path(args)
     try:
         summary = _carry_on(path, fresh=fresh, quiet=args.json, address=args.address)
     except KeyboardInterrupt:
@@ -202,6 +217,40 @@ def _started_path(args: argparse.Namespace) -> Path:
         raise InputError(f"--out {args.out!r}: is not a usable name") from None
     start_run(path, scenario, policy, seed, typed_command(), options)
     return path
+
+
+def _branched_path(args: argparse.Namespace) -> Path:
+    """A new run directory that begins with the newest state of another."""
+    from dataclasses import fields, replace
+
+    from fedrt.runs.branch import start_branch
+    from fedrt.runs.directory import read_run
+    from fedrt.runs.foreign import refuse_links
+    from fedrt.runs.options import read_options as kept_options
+    from fedrt.scenario import load_scenario
+
+    for name, value in (("SCENARIO", args.scenario), ("--seed", args.seed)):
+        if value is not None:
+            raise InputError(f"--branch: takes scenario and seed from its directory, not {name}")
+    source = Path(args.branch)
+    refuse_links(source)
+    run = read_run(source)
+    if run.options is None:
+        raise InputError(f"{source}: is a run without training; there is nothing to branch")
+    given = {
+        field.name: getattr(read_options(args), field.name)
+        for field in fields(kept_options(source, run.options))
+        if getattr(args, field.name, None) not in (None, [], False)
+    }
+    options = replace(kept_options(source, run.options), **given)
+    scenario = load_scenario(source / "config.toml", args.settings)
+    policy = args.policy or run.policy
+
+    def start(path: Path) -> Path:
+        start_branch(source, path, scenario, policy, options, typed_command())
+        return path
+
+    return in_folder(args.out, "branch", scenario.name, start)
 
 
 def _read_seed(text: str | None) -> int:

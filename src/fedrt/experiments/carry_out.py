@@ -29,7 +29,8 @@ from fedrt.policies import make_policy
 from fedrt.runs.directory import RunDirectory, environment, read_run
 from fedrt.runs.foreign import refuse_links
 from fedrt.runs.loop import make_world
-from fedrt.runs.training import Progress, RunOptions, carry_on, make_run_setup, start_run
+from fedrt.runs.options import RunOptions
+from fedrt.runs.training import Progress, carry_on, make_run_setup, start_run
 from fedrt.scenario import Scenario, read_scenario
 from fedrt.world.world import World
 

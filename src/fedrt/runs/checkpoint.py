@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import zipfile
 from collections.abc import Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -105,6 +106,19 @@ class Checkpoints:
                     )
             return state, records, list(notes)
         return {}, [], [*notes, *(["no checkpoint is left: starting over"] if notes else [])]
+
+    def newest(self, edges: int) -> int:
+        """The rounds before the newest state that is whole, with its records; 0: there is none."""
+        for path in self._all():
+            try:
+                with zipfile.ZipFile(path) as archive:
+                    if archive.testzip() is not None:
+                        continue
+                self.load_records(int(path.stem), edges)
+            except (InputError, OSError, ValueError, zipfile.BadZipFile, NotImplementedError):
+                continue
+            return int(path.stem)
+        return 0
 
     def _all(self) -> list[Path]:
         """Newest first."""

@@ -34,14 +34,8 @@ from fedrt.runs.estimate import comparison, over_seeds, time_ratio
 from fedrt.runs.foreign import refuse_links
 from fedrt.runs.identity import Identity, check_same, identity_of, read_identity
 from fedrt.runs.loop import make_world
-from fedrt.runs.training import (
-    RAY,
-    Job,
-    RunOptions,
-    make_run_setup,
-    open_checkpoints,
-    read_options,
-)
+from fedrt.runs.options import RunOptions, read_options
+from fedrt.runs.training import RAY, Job, make_run_setup, open_checkpoints
 from fedrt.scenario import Scenario, load_scenario
 from fedrt.turns import GlobalRound
 

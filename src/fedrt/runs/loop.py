@@ -78,15 +78,15 @@ def open_ledger(world: World) -> Ledger:
 
 
 def run_rounds(
-    world: World, policy: Policy, learner: Learner | None = None
+    world: World, policy: Policy, learner: Learner | None = None, books: Ledger | None = None
 ) -> Iterator[GlobalRound]:
-    """Every global round of a run, one after the other."""
-    scenario, ledger = world.scenario, open_ledger(world)
+    """Every global round of a run, one after the other; with books, those after them."""
+    scenario, ledger = world.scenario, open_ledger(world) if books is None else books
     learner = learner or StandIn(world)
     if scenario.control.budgets == "strict":
         _refuse_hopeless_budgets(world)
     rho = contraction_limit(world) if uses_contraction_limit(policy) else None
-    for t in range(scenario.rounds.global_rounds):
+    for t in range(ledger.t, scenario.rounds.global_rounds):
         began_at_s, done = ledger.time_s, []
         for r in range(scenario.rounds.edge_rounds - 1):
             done.append(take_turn(world, t, r, ledger, policy))

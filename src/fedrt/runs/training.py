@@ -5,52 +5,33 @@ A fresh run and a resumed one go the same way: everything is read back from the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from fedrt.checks import Flag, Listed, Maybe, Real, Text, Whole
 from fedrt.errors import FedrtError, InputError
 from fedrt.files import clear_torn, gone_unless
 from fedrt.policies import Policy, make_policy
 from fedrt.runs.account import Account, Summary
+from fedrt.runs.branch import BEFORE, BRANCH, branch_identity, branched_rounds, past_of
 from fedrt.runs.checkpoint import Checkpoints, Record, Resumed
 from fedrt.runs.directory import RunDirectory, SavedRun, read_run
 from fedrt.runs.foreign import refuse_links
 from fedrt.runs.history import History
 from fedrt.runs.identity import DATA, Identity, check_later, check_same, identity_of, read_identity
-from fedrt.runs.loop import make_world, run_rounds
+from fedrt.runs.loop import make_world
+from fedrt.runs.options import RunOptions, read_options
 from fedrt.scenario import Scenario
-from fedrt.scenario.fields import read_table, setting
 from fedrt.signals import uninterrupted
 from fedrt.turns import GlobalRound
 from fedrt.world.world import World
 
 Progress = Callable[[GlobalRound], None]
 RAY = "ray"
-PATH = Text(10_000)
-CHUNK, WORKERS = Whole(1, 10_000_000), Whole(1, 10_000)
+Past = tuple[World, Policy, int]
 OpenTrainer = Callable[[World, "RunOptions", Path | None], AbstractContextManager[Any]]
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """How a run is carried out; kept in its directory, so that resuming needs no options."""
-
-    engine: str = setting(Text(), "stacked")
-    device: str = setting(Text(), "cpu")
-    data_dir: str | None = setting(Maybe(PATH), None)
-    chunk: int | None = setting(Maybe(CHUNK), None)
-    workers: int | None = setting(Maybe(WORKERS), None)
-    checkpoint_every: int = setting(Whole(1, 1_000_000), 1)
-    keep_checkpoints: int = setting(Whole(1, 1_000_000), 2)
-    targets: tuple[float, ...] = setting(Listed(Real(least=0, most=1)), ())
-    tensorboard: bool = setting(Flag(), False)
-    device_rows: bool | None = setting(Maybe(Flag()), None)
-    address: str | None = setting(Maybe(Text(300)), None)
-    """Of the cluster that the ray engine trains on; none: one of its own on this machine."""
 
 
 def start_run(
@@ -80,24 +61,28 @@ def carry_on(
     """
     if not fresh:
         refuse_links(path)
-    with gone_unless(path, "records", fresh=fresh):
+    # A branch has copies of records from the start; a run has its own after its first round.
+    sign = "rounds.parquet" if (path / BEFORE).is_dir() else "records"
+    with gone_unless(path, sign, fresh=fresh):
         run, options = _read(path)
         if address is not None and options.engine != RAY:
             raise InputError(f"--address: {path} trains with --engine {options.engine}, not {RAY}")
     if run.summary is not None:
         return run.summary
     directory = RunDirectory(path)
-    with directory.locked(), gone_unless(path, "records", fresh=fresh):
+    with directory.locked(), gone_unless(path, sign, fresh=fresh):
         # Read again: whoever held the lock until now may have ended the run.
         run, options = _read(path)
         if run.summary is not None:
             return run.summary
         kept = read_identity(path, run.run)
         if not fresh:
-            now = identity_of(run.scenario, [run.policy], [run.seed], asdict(options))
+            more = branch_identity(path / BEFORE)
+            now = identity_of(run.scenario, [run.policy], [run.seed], asdict(options), more)
             check_same(path, kept, now, note)
         options = replace(options, address=address or options.address)
-        job = Job(directory, open_checkpoints(path, options), options, kept)
+        branch = {BRANCH: run.run[BRANCH]} if BRANCH in run.run else {}
+        job = Job(directory, open_checkpoints(path, options), options, kept, branch)
         return _train(job, run, open_trainer or opened_trainer, progress, note)
 
 
@@ -106,15 +91,6 @@ def _read(path: Path) -> tuple[SavedRun, RunOptions]:
     if run.options is None:
         raise InputError(f"{path}: is a run without training; there is nothing to go on with")
     return run, read_options(path, run.options)
-
-
-def read_options(path: Path, table: Any) -> RunOptions:
-    """The options that the run.json of a folder holds."""
-    problems: list[str] = []
-    options = read_table(RunOptions, table, f"{path / 'run.json'}: options", problems)
-    if options is None:
-        raise InputError(problems)
-    return options
 
 
 def make_run_setup(world: World, options: RunOptions, tuning_file: Path | None) -> Any:
@@ -176,12 +152,23 @@ def _train(
             note(f"going on after global round {len(records) - 1}")
         parts = trainer.setup.parts
         job.directory.save_partition(parts.class_counts(), parts.edge_of_device)
-        with closing(job.rounds(world, policy, trainer, records)) as rounds:
+        past = _past(job, run, policy, data_dir)
+        with closing(job.rounds(world, policy, trainer, records, past)) as rounds:
             for done in rounds:
                 if progress is not None:
                     progress(done)
     assert job.summary is not None
     return job.summary
+
+
+def _past(job: Job, run: SavedRun, policy: Policy, data_dir: Path | None) -> list[Past]:
+    """The worlds and policies of a branch's rounds before it; a policy that stays goes on."""
+    found: list[Past] = []
+    for segment in past_of(job.directory.path, run):
+        then = segment.run
+        planner = policy if then.policy == run.policy else make_policy(then.policy)
+        found.append((make_world(then.scenario, then.seed, data_dir), planner, segment.until))
+    return found
 
 
 @dataclass
@@ -193,6 +180,8 @@ class Job:
     options: RunOptions
     identity: Identity | None
     """What it was started with; None for folders older than that."""
+    more: Summary = field(default_factory=dict)
+    """What the summary says besides: of a branch, where it comes from."""
     summary: Summary | None = None
     """The outcome, once all rounds are through."""
 
@@ -201,14 +190,19 @@ class Job:
         check_later(self.directory.path, self.identity, {DATA: setup.data_digest})
 
     def rounds(
-        self, world: World, policy: Policy, trainer: Any, records: list[Record]
+        self,
+        world: World,
+        policy: Policy,
+        trainer: Any,
+        records: list[Record],
+        past: Sequence[Past] = (),
     ) -> Generator[GlobalRound, None, None]:
         """Every global round, those with a record planned again; saved as they come."""
         account = Account(world, policy, self.options.device_rows)
         finished = len(records)
         board = self._board(finished)
         try:
-            for done in run_rounds(world, policy, Resumed(records, trainer)):
+            for done in branched_rounds(past, world, policy, Resumed(records, trainer)):
                 new = done.last.t >= finished
                 with uninterrupted():
                     account.add(done)
@@ -224,7 +218,7 @@ class Job:
                 with uninterrupted(), suppress(FedrtError):
                     self.directory.save(account.history)
             raise
-        summary = account.summary(self.options.targets)
+        summary = account.summary(self.options.targets) | self.more
         with uninterrupted():
             self.directory.finish(account.history, summary)
             self.checkpoints.clear_records()

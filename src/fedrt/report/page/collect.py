@@ -54,6 +54,7 @@ def _collect(paths: Sequence[Path], cache: Cache) -> dict[str, Any]:
     if len(lines) > MOST_LINES:
         notes.append(f"the first {MOST_LINES} of {len(lines)} lines are shown")
         lines = lines[:MOST_LINES]
+    notes += _branches(runs)
     details = _details(lines, found.problems, notes, cache)
     return {
         "version": __version__,
@@ -81,6 +82,20 @@ def _read(paths: Sequence[Path], problems: list[str], cache: Cache) -> list[Page
             here = str(path)
             problems += [line if here in line else f"{here}: {line}" for line in error.lines]
     return runs
+
+
+def _branches(runs: Sequence[PageRun]) -> list[str]:
+    """A line for every run that goes on from another's state with something changed."""
+    lines = []
+    for run in runs:
+        told = run.said.run.get("branch")
+        if isinstance(told, Mapping):
+            where, after = str(told.get("from"))[:500], str(told.get("after_global_round"))[:20]
+            changed = told.get("changed")
+            words = "; ".join(map(str, changed)) if isinstance(changed, list) else ""
+            line = f"{run.path.name} is a branch of {where} after global round {after}"
+            lines.append(f"{line}: {words[:500] or 'nothing was changed'}")
+    return lines
 
 
 def _title(paths: Sequence[Path], lines: Sequence[Line], studies: Sequence[Any]) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from fedrt.errors import InputError, reason
 from fedrt.inputs import parse_json, read_text
 from fedrt.policies import POLICIES
+from fedrt.runs.branch import BEFORE
 
 STUDIES = ("sweep", "front", "size")
 """Folders with `NAME.json` are the outcome of `fedrt NAME`."""
@@ -60,7 +61,8 @@ def _look_at(path: Path, found: Found) -> None:
     if (path / CELLS).is_dir():
         studies.append(("reproduced", path))
     folders = [entry for entry in path.iterdir() if entry.is_dir() and entry.name[:1] != "."]
-    runs = [folder for folder in folders if (folder / "run.json").is_file()]
+    # What a branch comes from is told by the branch itself.
+    runs = [each for each in folders if each.name != BEFORE and (each / "run.json").is_file()]
     policies, seeds = said.get("policies"), said.get("seeds")
     if isinstance(policies, list) and isinstance(seeds, list):
         found.planned += len(policies) * len(seeds)

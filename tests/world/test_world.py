@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from tiny import tiny
 
+from fedrt.quantities import SNR_DB
 from fedrt.world.world import World
 
 WORLDS = {
@@ -92,3 +94,26 @@ def test_more_devices_or_servers_move_nobody():
         assert_array_equal(wide.observe(t, r).snr, snr)
         assert_array_equal(wide.backhaul_bps(t)[:3, :3], small.backhaul_bps(t))
         assert_array_equal(wide.stand_in_distance(t)[:3, :3], small.stand_in_distance(t))
+
+
+def test_those_that_take_part_are_seen_as_among_all():
+    world = World(tiny("fleet.cpu_max_hz={uniform=[2.5e9,3e9]}"), 0)
+    who = np.array([1, 2, 5])
+    some, whole = world.observe(1, 1, who), world.observe(1, 1)
+    for name in ("edge_of_device", "cycles", "snr", "tx_power_w", "capacitance", "cpu_min_hz"):
+        assert_array_equal(getattr(some, name), getattr(whole, name)[who])
+    assert_array_equal(some.cpu_max_hz, whole.cpu_max_hz[who])
+    assert_array_equal(some.edge_bandwidth_hz, whole.edge_bandwidth_hz)
+    assert (some.model_bits, some.local_steps, some.gossip_steps) == (8e6, 10, 10)
+    assert some.backhaul is None
+
+
+def test_no_radio_is_seen_beyond_what_radios_do():
+    world = World(tiny(), 0)
+    ends = np.array([-1e4, 1e4, 0.0, 10.0, 20.0, 0.0, 0.0])
+    world._channel = SimpleNamespace(snr_db=lambda t, r: ends)
+    snr = world.observe(0, 0).snr
+    assert_array_equal(snr[[2, 3, 4]], [1.0, 10.0, 100.0])
+    assert 0 < snr[0] < 1e-3
+    assert 1e3 < snr[1] < np.inf
+    assert_array_equal(10 * np.log10(snr[:2]), [SNR_DB.least, SNR_DB.most])

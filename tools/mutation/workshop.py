@@ -32,8 +32,8 @@ HEAVY = ("numpy", "numba", "torch", "cvxpy", "pyarrow.parquet", "rich.table")
 OPTIONS = ("-q", "-m", "not slow", "-p", "no:cacheprovider", "-p", "no:xdist", "--tb=short")
 MOST_BYTES = 12 * 2**30
 # A mutant has failed that takes this much more CPU than the tests it is shown to, and a start.
-PATIENCE = 4.0
-START_S = 60.0
+PATIENCE = 3.0
+START_S = 20.0
 # Real time is no measure on a shared machine: it only ends what waits for ever.
 WALL = 10.0
 

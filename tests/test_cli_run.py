@@ -45,18 +45,13 @@ def test_without_a_terminal_progress_is_lines_on_stderr(tmp_path, capsys):
     assert out.endswith(f"saved in {tmp_path / 'run'}\n")
 
 
-def test_the_default_name_says_what_ran(tmp_path, monkeypatch, capsys):
+def test_folders_are_numbered_where_none_is_named(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(TESTS))
     assert run_main("--policy", "trained:Moody", "--seed", "7", "--json") == 0
-    assert os.listdir("runs") == ["tiny-trained.Moody-7"]
     assert run_main("--json") == 0
-    assert sorted(os.listdir("runs")) == ["tiny-fedrt-0", "tiny-trained.Moody-7"]
-    capsys.readouterr()
-    before = Path("runs/tiny-fedrt-0/rounds.parquet").stat().st_mtime_ns
-    assert run_main("--json") == 2
-    assert capsys.readouterr().err.startswith("runs/tiny-fedrt-0: exists already")
-    assert Path("runs/tiny-fedrt-0/rounds.parquet").stat().st_mtime_ns == before
+    assert sorted(os.listdir("runs")) == ["run-tiny-1", "run-tiny-2"]
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(

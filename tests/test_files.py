@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,10 @@ def test_a_folder_that_cannot_take_its_name(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+def options(out=None):
+    return Namespace(out=out, overwrite=False)
+
+
 def test_the_next_number_where_another_command_was_quicker(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     asked = []
@@ -45,10 +50,10 @@ def test_the_next_number_where_another_command_was_quicker(tmp_path, monkeypatch
             path.mkdir(parents=True)  # the other command
         return new_folder(path)
 
-    assert in_folder(None, "estimate", "a/b", make) == Path("runs/estimate-a-b-2")
+    assert in_folder(options(), "estimate", "a/b", make) == Path("runs/estimate-a-b-2")
     assert asked == ["estimate-a-b-1", "estimate-a-b-2"]
-    with pytest.raises(TakenError):
-        in_folder("runs", "estimate", "a/b", make)
+    with pytest.raises(InputError, match="runs: exists already; --overwrite replaces it"):
+        in_folder(options("runs"), "estimate", "a/b", make)
 
 
 def test_a_folder_inside_that_is_taken_is_no_reason_to_try_again(tmp_path, monkeypatch):
@@ -59,7 +64,7 @@ def test_a_folder_inside_that_is_taken_is_no_reason_to_try_again(tmp_path, monke
         new_folder(path / "inside")
 
     with pytest.raises(TakenError, match="inside"):
-        in_folder(None, "estimate", "x", make)
+        in_folder(options(), "estimate", "x", make)
 
 
 def test_a_dangling_link_is_no_free_name(tmp_path):

@@ -117,3 +117,28 @@ class Brittle(Softmax):
     def forward(self, images: Tensor) -> Tensor:
         grown = self.layer.weight.norm() > 2.04
         return super().forward(images) + (nan if grown else 0.0)
+
+
+class Touchy(Softmax):
+    """Raises on data that are not all zero: only once it is trained."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        if images.detach().abs().sum() > 0:
+            raise RuntimeError("not this one")
+        return super().forward(images)
+
+
+class Tired:
+    """A policy that raises after so many global rounds as FEDRT_TEST_ROUNDS says."""
+
+    name = "tired"
+    energy_horizon = "paper"
+
+    def __init__(self) -> None:
+        self.rounds = 0
+
+    def plan(self, seen: Observation, books: Books) -> Plan:
+        if self.rounds >= int(os.environ["FEDRT_TEST_ROUNDS"]):
+            raise KeyError("enough")
+        self.rounds += seen.backhaul is not None
+        return StaticT().plan(seen, books)

@@ -15,6 +15,8 @@ from typing import Any
 
 from fedrt.errors import FedrtError, InfeasibleError, InputError, reason
 
+Complaints = tuple[type[FedrtError], ...]
+COMPLAINTS: Complaints = (InputError, InfeasibleError)
 TORN = ".torn"
 """How the name of a file ends while it is being written."""
 
@@ -126,15 +128,23 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def gone_unless(path: Path, sign: str, *, fresh: bool = True) -> Iterator[None]:
-    """Take a fresh folder away again if the block ends in a complaint and `sign` is not in it.
+def gone_unless(
+    path: Path,
+    sign: str | None,
+    *,
+    fresh: bool = True,
+    least: int = 1,
+    kinds: Complaints = COMPLAINTS,
+) -> Iterator[None]:
+    """Delete a newly made folder again if the block ends in a complaint and `sign` is not in it.
 
-    So that the command can be given anew. `sign` is a pattern of what is worth keeping.
+    So that the command leaves nothing behind. `sign` is a pattern of what is worth keeping where
+    there are at least so many; None: nothing is.
     """
     try:
         yield
-    except (InputError, InfeasibleError):
-        if fresh and not any(path.glob(sign)):
+    except kinds:
+        if fresh and (sign is None or len(list(path.glob(sign))) < least):
             shutil.rmtree(path, ignore_errors=True)
         raise
 

@@ -7,14 +7,13 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module, invalidate_caches
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from fedrt.blame import PACKAGE as PACKAGE
+from fedrt.blame import told
 from fedrt.checks import problem, shown
 from fedrt.errors import FedrtError, InputError, reason
-
-PACKAGE = Path(__file__).parent
 
 
 @contextmanager
@@ -25,18 +24,7 @@ def own_code(what: str) -> Iterator[None]:
     except FedrtError:
         raise
     except (Exception, SystemExit) as error:
-        raise InputError(f"{what}: {_told(error)}") from error
-
-
-def _told(error: BaseException) -> str:
-    """The exception's type and reason, and the line of the user's code it came from."""
-    import traceback
-
-    kind, why = type(error).__name__, reason(error)
-    frames = traceback.extract_tb(error.__traceback__)
-    mine = [frame for frame in frames if PACKAGE not in Path(frame.filename).parents]
-    place = f" ({Path(mine[-1].filename).name}, line {mine[-1].lineno})" if mine else ""
-    return (kind if why == kind else f"{kind}: {why}") + place
+        raise InputError(f"{what}: {told(error)}") from error
 
 
 def load_plugin(path: str, field: str) -> Any:

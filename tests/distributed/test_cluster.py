@@ -37,7 +37,7 @@ def refused(words: list[str], capsys: pytest.CaptureFixture[str], out: Path) -> 
 def test_without_the_extra_it_says_what_to_install(monkeypatch, capsys, tmp_path):
     monkeypatch.setitem(sys.modules, "ray", None)
     line = refused(RUN, capsys, tmp_path / "run")
-    assert line == "--engine ray: needs pip install fedrt[ray]"
+    assert line == ("--engine ray: needs ray, which is not installed: pip install 'fedrt[ray]'")
     words = ["compare", *RUN[1:], "--policies", "fedrt"]
     assert refused(words, capsys, tmp_path / "all") == line
 

@@ -167,6 +167,8 @@ def test_without_matplotlib_all_but_the_picture_is_there(tmp_path, monkeypatch, 
     assert main(["sweep", "quickstart", *args, "--json", "--out", str(out)]) == 0
     printed, err = capsys.readouterr()
     assert printed.count("\n") == 1
-    assert err == "note: no picture without matplotlib: pip install fedrt[plots]\n"
+    assert err == (
+        "note: a picture: needs matplotlib, which is not installed: pip install 'fedrt[plots]'\n"
+    )
     assert (out / "sweep.csv").exists()
     assert not (out / "sweep.png").exists()

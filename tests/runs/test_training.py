@@ -249,5 +249,5 @@ def test_a_log_that_cannot_be_written_is_one_line(tmp_path):
 def test_without_tensorboard_it_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     path = start(tmp_path / "run", trained(), tensorboard=True)
-    with pytest.raises(InputError, match=r"--tensorboard: needs pip install fedrt\[tensorboard\]"):
+    with pytest.raises(InputError, match=r"pip install 'fedrt\[tensorboard\]'"):
         go_on(path)

@@ -12,6 +12,7 @@ from fedrt.cli.parser import (
     Commands,
     Parser,
     add_command,
+    add_out,
     add_settings,
     read_policies,
     read_seeds,
@@ -44,7 +45,7 @@ def add(commands: Commands[Parser]) -> None:
         help="the most that a round's mixing may leave of the distances, or none;"
         " default: the scenario's, else the median of policy fedrt",
     )
-    parser.add_argument("--out", metavar="DIR", help="where to save; must not exist yet")
+    add_out(parser)
     parser.add_argument(
         "--json", action="store_true", help="print one JSON object and nothing else"
     )

@@ -19,6 +19,7 @@ from fedrt.cli.parser import (
     typed_command,
 )
 from fedrt.cli.run import add_checkpoints, add_training, again, note, read_options, resumed_path
+from fedrt.extras import need
 
 if TYPE_CHECKING:
     from fedrt.runs.compare import Comparison
@@ -68,15 +69,19 @@ def run(args: argparse.Namespace) -> None:
 
 def _started(args: argparse.Namespace) -> Comparison:
     """A new folder that says what is about to be compared."""
+    from fedrt.policies import make_policy
     from fedrt.runs.compare import start_comparison
     from fedrt.scenario import load_scenario
 
+    need("training", "torch")
     scenario = load_scenario(args.scenario or "quickstart", args.settings)
     policies = read_policies(PAPER if args.policies is None else args.policies)
     seeds = read_seeds("0" if args.seeds is None else args.seeds)
     options = read_options(args)
+    for name in policies:
+        make_policy(name)  # complains before anything is made or overwritten
 
     def start(out: Path) -> Comparison:
         return start_comparison(scenario, policies, seeds, out, options, typed_command())
 
-    return in_folder(args.out, "compare", scenario.name, start)
+    return in_folder(args, "compare", scenario.name, start)

@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> None:
                 progress=progress,
             )
 
-        out, results = in_folder(args.out, "estimate", scenario.name, run_in)
+        out, results = in_folder(args, "estimate", scenario.name, run_in)
     if args.json:
         print(json.dumps(comparison(scenario.name, results), allow_nan=False))
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shlex
 import sys
@@ -77,11 +78,23 @@ def add_comparison(parser: Parser, policies: str = "all") -> None:
 def add_seeds_and_output(parser: Parser) -> None:
     """The options of every command that runs a scenario and saves what comes out."""
     parser.add_argument("--seeds", default="0", metavar="0,1,...", help="default: 0")
-    parser.add_argument("--out", metavar="DIR", help="where to save; must not exist yet")
+    add_out(parser)
     parser.add_argument(
         "--json", action="store_true", help="print one JSON object and nothing else"
     )
     add_settings(parser)
+
+
+def add_out(parser: Parser) -> None:
+    """The options of every command that saves a folder."""
+    parser.add_argument(
+        "--out", metavar="DIR", help="where to save; default: the next free runs/COMMAND-SCENARIO-N"
+    )
+    parser.add_argument(
+        "--overwrite",
+        action="store_true",
+        help="replace the folder that --out names, if fedrt has made it and all that is in it",
+    )
 
 
 def read_policies(text: str) -> list[str]:
@@ -101,19 +114,32 @@ def read_seeds(text: str) -> list[int]:
     return seeds
 
 
-def in_folder(given: str | None, command: str, scenario: str, make: Callable[[Path], T]) -> T:
+def in_folder(
+    args: argparse.Namespace, command: str, scenario: str, make: Callable[[Path], T]
+) -> T:
     """What `make` gives for the folder to save in: the one given, or the next free one in runs/.
 
-    `make` makes the folder. Where another command was quicker, the next number is taken.
+    `make` makes the folder. Where another command was quicker, the next number is taken. With
+    --overwrite a folder of fedrt's own that has the given name goes first.
     """
-    from fedrt.files import TakenError, free_name, refuse_existing
+    from fedrt.files import TakenError, free_name
+    from fedrt.runs.overwrite import remove_results
 
+    given: str | None = args.out
     if given is not None:
         try:
-            refuse_existing(Path(given))
+            taken = os.path.lexists(given)
         except ValueError as error:
             raise InputError(f"--out {shown(given)}: cannot be made: {reason(error)}") from None
+        if taken and not args.overwrite:
+            raise InputError(
+                f"{given}: exists already; --overwrite replaces it, or give another --out"
+            )
+        if taken:
+            remove_results(Path(given))
         return make(Path(given))
+    if args.overwrite:
+        raise InputError("--overwrite: is for a folder that --out names")
     while True:
         out = free_name(Path("runs"), f"{command}-{scenario.replace('/', '-')}")
         try:
@@ -130,7 +156,8 @@ def typed_command() -> str:
 
 def save_picture(draw: Callable[[], Figure], out: Path, stem: str) -> None:
     """Save a picture beside the data it shows; only say so where matplotlib is missing."""
-    from fedrt.report.figures import MissingLibraryError, save_figure
+    from fedrt.extras import MissingLibraryError
+    from fedrt.report.figures import save_figure
 
     try:
         save_figure(draw(), out, stem)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fedrt.cli.parser import Commands, Parser, add_command, read_list, read_seeds, typed_command
 from fedrt.cli.run import add_training, note, read_options
 from fedrt.errors import InputError
+from fedrt.extras import need
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -84,6 +85,8 @@ def run(args: argparse.Namespace) -> None:
     names = NAMES if args.what == "all" else (args.what,)
     if args.policies and not set(names) & set(WITH_POLICIES):
         raise InputError(f"--policy: {args.what} shows none; {', '.join(WITH_POLICIES)} do")
+    if not args.no_training:
+        need("training", "torch")
     every = 1 if args.quick else CHECKPOINT_EVERY
     options = replace(read_options(args), checkpoint_every=every, device_rows=False)
     shown = _chosen(names, args)

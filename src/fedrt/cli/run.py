@@ -15,12 +15,14 @@ from fedrt.cli.parser import (
     Commands,
     Parser,
     add_command,
+    add_out,
     add_settings,
     in_folder,
     read_seeds,
     typed_command,
 )
 from fedrt.errors import InputError
+from fedrt.extras import need
 
 if TYPE_CHECKING:
     from fedrt.runs.account import Summary
@@ -38,9 +40,7 @@ def add(commands: Commands[Parser]) -> None:
     )
     parser.add_argument("--policy", metavar="NAME", help="name or import path; default: fedrt")
     parser.add_argument("--seed", metavar="N", help="default: 0")
-    parser.add_argument(
-        "--out", metavar="DIR", help="default: runs/SCENARIO-POLICY-SEED; must not exist yet"
-    )
+    add_out(parser)
     parser.add_argument("--resume", metavar="DIR", help="go on with a run that was stopped")
     parser.add_argument(
         "--branch",
@@ -144,6 +144,10 @@ def run(args: argparse.Namespace) -> None:
     path = start(args) if fresh else resumed_path(args)
     try:
         summary = _carry_on(path, fresh=fresh, quiet=args.json, address=args.address)
+    except InputError:
+        if fresh and path.exists():
+            note(f"what was trained before that is in {path}")
+        raise
     except KeyboardInterrupt:
         note(f"stopped; go on with: {again('run', path)}")
         raise
@@ -202,21 +206,21 @@ def resumed_path(args: argparse.Namespace) -> Path:
 
 def _started_path(args: argparse.Namespace) -> Path:
     """A new run directory, complete before anything heavy is loaded."""
-    from fedrt.files import refuse_existing
+    from fedrt.policies import make_policy
     from fedrt.runs.training import start_run
     from fedrt.scenario import load_scenario
 
+    need("training", "torch")
     scenario = load_scenario(args.scenario or "quickstart", args.settings)
     policy, seed = args.policy or "fedrt", _read_seed(args.seed)
+    make_policy(policy)
     options = read_options(args)
-    stem = f"{scenario.name}-{policy}-{seed}".replace("/", "-").replace(":", ".")
-    path = Path(args.out) if args.out else Path("runs") / stem
-    try:
-        refuse_existing(path)
-    except ValueError:
-        raise InputError(f"--out {args.out!r}: is not a usable name") from None
-    start_run(path, scenario, policy, seed, typed_command(), options)
-    return path
+
+    def start(path: Path) -> Path:
+        start_run(path, scenario, policy, seed, typed_command(), options)
+        return path
+
+    return in_folder(args, "run", scenario.name, start)
 
 
 def _branched_path(args: argparse.Namespace) -> Path:
@@ -250,7 +254,9 @@ def _branched_path(args: argparse.Namespace) -> Path:
         start_branch(source, path, scenario, policy, options, typed_command())
         return path
 
-    return in_folder(args.out, "branch", scenario.name, start)
+    if args.out and os.path.exists(args.out) and os.path.samefile(args.out, source):
+        raise InputError(f"--out {shown(args.out)}: is the run to branch from; give another")
+    return in_folder(args, "branch", scenario.name, start)
 
 
 def _read_seed(text: str | None) -> int:

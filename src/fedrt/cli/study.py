@@ -102,7 +102,7 @@ def opened_study(
         base = base_text(args.scenario, args.settings)
         about = {**said, "command": typed_command()}
         out = in_folder(
-            args.out,
+            args,
             kind,
             scenario.name,
             lambda path: make_study(path, scenario, about, asked, base, same),

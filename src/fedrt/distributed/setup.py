@@ -9,6 +9,7 @@ import torch
 
 from fedrt.checks import problem
 from fedrt.errors import InputError
+from fedrt.extras import MissingLibraryError
 from fedrt.learning.setup import Material, Setup, find_tuning, make_material
 from fedrt.learning.stack import StackedModule
 from fedrt.plugins import own_folder
@@ -33,7 +34,7 @@ def make_ray_setup(
     try:
         import ray  # noqa: F401
     except ImportError:
-        raise InputError("--engine ray: needs pip install fedrt[ray]") from None
+        raise MissingLibraryError("--engine ray", "ray") from None
     from fedrt.distributed.cluster import capacity, connect
     from fedrt.distributed.engine_ray import RayEngine
     from fedrt.distributed.pool import Pool

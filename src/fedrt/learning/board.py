@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fedrt.errors import FedrtError, InputError, reason
+from fedrt.errors import FedrtError, reason
+from fedrt.extras import MissingLibraryError
 from fedrt.turns import GlobalRound
 
 
@@ -18,7 +19,7 @@ class Board:
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
-            raise InputError("--tensorboard: needs pip install fedrt[tensorboard]") from None
+            raise MissingLibraryError("--tensorboard", "tensorboard") from None
         self.folder = folder
         with _told(folder):
             self.writer = SummaryWriter(str(folder), purge_step=first)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fedrt.checks import hint, shown
 from fedrt.errors import FedrtError, InputError, reason
+from fedrt.extras import MissingLibraryError
 from fedrt.learning.formats import Samples, check_samples, read_npz_file
 from fedrt.learning.originals import ORIGINALS, how_to_get, read_original
 from fedrt.plugins import load_plugin
@@ -193,7 +194,7 @@ def _digits() -> Dataset:
     try:
         from sklearn.datasets import load_digits  # type: ignore[import-untyped]
     except ImportError:
-        raise InputError("digits: need scikit-learn: pip install 'fedrt[learning]'") from None
+        raise MissingLibraryError("digits", "sklearn") from None
     found = load_digits()
     images = (found.images / 16.0).astype(np.float32)[..., None]
     labels = found.target.astype(np.int64)

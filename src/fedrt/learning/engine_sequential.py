@@ -13,6 +13,7 @@ from torch.nn import functional as fn
 from fedrt.learning.batches import Batches
 from fedrt.learning.engine import Trained, TrainingOrder, own_randomness, trained
 from fedrt.learning.flat import FlatModel
+from fedrt.learning.models import model_code
 from fedrt.learning.samples import Samples
 from fedrt.learning.screening import train_screened
 
@@ -40,6 +41,10 @@ class SequentialEngine:
         self.half = half
 
     def train(self, models: Tensor, order: TrainingOrder) -> Trained:
+        with model_code(self.model.module):
+            return self._train(models, order)
+
+    def _train(self, models: Tensor, order: TrainingOrder) -> Trained:
         total = torch.zeros(models.shape, dtype=torch.float64, device=models.device)
         if order.screening is not None:
             size = self.model.num_parameters

@@ -13,6 +13,7 @@ from torch import Tensor
 from fedrt.learning.batches import Batches
 from fedrt.learning.engine import Trained, TrainingOrder, own_randomness, trained
 from fedrt.learning.flat import FlatModel
+from fedrt.learning.models import model_code
 from fedrt.learning.samples import Samples
 from fedrt.learning.screening import train_screened
 from fedrt.learning.stack import StackedModule
@@ -129,7 +130,8 @@ class StackedEngine:
             waiting, first = [], 0
             for place in places:
                 chunk = self._chunk(order, place, draws, first, models.device)
-                joined, losses = self._train_chunk(models, chunk)
+                with model_code(self.model.module):
+                    joined, losses = self._train_chunk(models, chunk)
                 if total is not None:
                     _add_up(total, chunk, joined)
                 if rows is not None:

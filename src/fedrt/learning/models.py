@@ -5,15 +5,17 @@ A factory takes the shape of one input (channels, height, width) and the number 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as fn
 
+from fedrt.blame import told, user_place
 from fedrt.checks import hint, problem
-from fedrt.errors import InputError, reason
+from fedrt.errors import FedrtError, InputError
 from fedrt.plugins import load_plugin
 from fedrt.seeding import stream
 
@@ -114,9 +116,8 @@ def make_model(name: str, shape: Shape, classes: int, seed: int) -> nn.Module:
         try:
             model = maker(shape, classes)
         except Exception as error:
-            why = f"{type(error).__name__}: {reason(error)}"
             text = f"scenario.learning.model = {name!r}: cannot be made for inputs of {shape}"
-            raise InputError(f"{text} and {classes} classes: {why}") from error
+            raise InputError(f"{text} and {classes} classes: {told(error)}") from error
         if factory is not None:
             for layer in model.modules():
                 if isinstance(layer, nn.Conv2d):
@@ -137,7 +138,7 @@ def check_fit(model: nn.Module, name: str, shape: Shape, classes: int) -> None:
             dtype = next((p.dtype for p in model.parameters()), torch.float32)
             scores = model(torch.zeros(2, *shape, dtype=dtype))
     except Exception as error:
-        raise InputError(f"{text}: {type(error).__name__}: {reason(error)}") from error
+        raise InputError(f"{text}: {told(error)}") from error
     finally:
         model.train(was_training)
     if not any(p.requires_grad for p in model.parameters()):
@@ -157,7 +158,24 @@ def check_trains(model: nn.Module, name: str, shape: Shape, batch_size: int) -> 
             torch.autograd.backward(scores.sum())
     except Exception as error:
         text = f"scenario.learning.model = {name!r}: cannot train on inputs of {(count, *shape)}"
-        raise InputError(f"{text}: {type(error).__name__}: {reason(error)}") from error
+        raise InputError(f"{text}: {told(error)}") from error
+
+
+@contextmanager
+def model_code(model: nn.Module) -> Iterator[None]:
+    """Whatever a user's own model raises in the block becomes one line with its file and line."""
+    try:
+        yield
+    except FedrtError:
+        raise
+    except Exception as error:
+        if user_place(error) is None:
+            raise  # no line of the user's took part
+        kind = type(model)
+        raise InputError(
+            f"scenario.learning.model: {kind.__module__}:{kind.__qualname__} failed on real data:"
+            f" {told(error)}"
+        ) from error
 
 
 def parameter_count(model: nn.Module) -> int:

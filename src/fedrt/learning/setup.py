@@ -21,7 +21,7 @@ from fedrt.learning.engine_stacked import StackedEngine
 from fedrt.learning.evaluate import Accuracies, make_accuracies
 from fedrt.learning.flat import FlatModel
 from fedrt.learning.measure import BITS_PER_PARAMETER
-from fedrt.learning.models import check_trains, make_model
+from fedrt.learning.models import check_trains, make_model, model_code
 from fedrt.learning.partition import Parts, load_divided
 from fedrt.learning.samples import Samples
 from fedrt.learning.tuning import Tuning, cache_file, cores, remembered, tune
@@ -134,13 +134,19 @@ class Setup:
         here = self.engine
         if isinstance(here, Evaluates):
             return here.accuracies
-        return make_accuracies(
+        measure = make_accuracies(
             self.model,
             self.samples,
             half,
             stacked=isinstance(here, StackedEngine | WorkerEngine),
             compiled=isinstance(here, StackedEngine) and here.compiled,
         )
+
+        def accuracies(states: Tensor) -> list[float]:
+            with model_code(self.model.module):
+                return measure(states)
+
+        return accuracies
 
     @property
     def device_name(self) -> str:

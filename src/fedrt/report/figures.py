@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.errors import InputError
+from fedrt.extras import MissingLibraryError
 from fedrt.files import write_whole
 from fedrt.policies import POLICIES
 from fedrt.report.folding import name_lines
@@ -52,18 +52,12 @@ LOG_FROM = 5.0
 """Ratio of the ends of an axis from which it is logarithmic."""
 
 
-class MissingLibraryError(InputError):
-    """matplotlib is not installed."""
-
-
 def new_figure(width: float, height: float) -> Figure:
     """An empty figure of its own, outside pyplot's global state, in inches."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise MissingLibraryError(
-            "no picture without matplotlib: pip install fedrt[plots]"
-        ) from None
+        raise MissingLibraryError("a picture", "matplotlib") from None
     return Figure(figsize=(width, height), layout="constrained")
 
 

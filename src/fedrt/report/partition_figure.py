@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.errors import InputError
+from fedrt.extras import MissingLibraryError
 from fedrt.files import write_whole
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def partition_figure(class_counts: IntArray, edge_of_device: IntArray, title: st
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise InputError("no picture without matplotlib: pip install fedrt[plots]") from None
+        raise MissingLibraryError("a picture", "matplotlib") from None
     order = np.argsort(edge_of_device, kind="stable")
     counts, edge = class_counts[order], edge_of_device[order]
     by_edge = len(counts) > MOST_COLUMNS

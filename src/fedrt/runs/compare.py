@@ -18,6 +18,7 @@ from typing import Any
 
 from fedrt.checks import Listed, Text, Whole, problem
 from fedrt.errors import InputError
+from fedrt.extras import need
 from fedrt.files import gone_unless, write_json
 from fedrt.policies import make_policy
 from fedrt.runs.account import Summary
@@ -112,11 +113,12 @@ def go_on(
 ) -> dict[str, list[Summary]]:
     """Every policy trained on every seed, from where it is; the outcomes.
 
-    `fresh` says that the folder was made for this call: if not even a round can be run it goes
-    again, so that the command can be given anew.
+    `fresh` says that the folder was made for this call: if not every policy gets through a round
+    it goes again.
     """
+    need("training", "torch")
     results: dict[str, list[Summary]] = {name: [] for name in said.policies}
-    with gone_unless(said.out, "*/rounds.parquet", fresh=fresh):
+    with gone_unless(said.out, "*/rounds.parquet", fresh=fresh, least=len(said.policies)):
         for seed in said.seeds:
             for name, summary in _compare_on(seed, said, progress, note).items():
                 results[name].append(summary)

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from fedrt.errors import FedrtError
-from fedrt.files import gone_unless, new_folder, write_json, write_text
+from fedrt.errors import FedrtError, InfeasibleError, InputError
+from fedrt.files import gone_unless, write_json
 from fedrt.policies import Policy, make_policy
 from fedrt.runs.account import Account, Summary
-from fedrt.runs.directory import RunDirectory, run_name
+from fedrt.runs.directory import RunDirectory, open_folder, run_name
 from fedrt.runs.loop import make_world, run_rounds
-from fedrt.scenario import Scenario, scenario_text
+from fedrt.scenario import Scenario
 from fedrt.turns import GlobalRound
 from fedrt.world.world import World
 
@@ -81,9 +81,11 @@ def estimate(
     if out is None:
         run_all()
         return results
-    new_folder(out)
-    with gone_unless(out, "*/rounds.parquet"):
-        write_text(out / "config.toml", scenario_text(scenario, anywhere=True))
+    what = {"policies": list(policies), "seeds": list(seeds), "command": command}
+    open_folder(out, scenario, what)
+    # Rounds before one that no plan can carry out are worth seeing, those of broken code are not.
+    infeasible = gone_unless(out, "*/rounds.parquet", kinds=(InfeasibleError,))
+    with infeasible, gone_unless(out, None, kinds=(InputError,)):
         run_all()
     write_json(out / "comparison.json", comparison(scenario.name, results))
     return results

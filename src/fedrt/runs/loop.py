@@ -17,6 +17,7 @@ from fedrt.control.mixing import mixing_of, slowest_contraction
 from fedrt.cost.outcome import Deadline, Outcome, carry_out
 from fedrt.cost.round import price
 from fedrt.errors import InfeasibleError
+from fedrt.extras import need
 from fedrt.ledger import Horizon, Ledger, PartOfBooks
 from fedrt.plan import Plan
 from fedrt.policies import Policy
@@ -58,6 +59,7 @@ class StandIn:
 def make_world(scenario: Scenario, seed: int, data_dir: Path | None = None) -> World:
     """The world of a scenario; what the scenario leaves to be measured is measured first."""
     if scenario.needs_measuring:
+        need('"measured" settings', "torch")
         from fedrt.learning.measure import measure
 
         scenario = measure(scenario, data_dir)

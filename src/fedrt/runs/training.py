@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fedrt.errors import FedrtError, InputError
+from fedrt.extras import need
 from fedrt.files import clear_torn, gone_unless
 from fedrt.policies import Policy, make_policy
 from fedrt.runs.account import Account, Summary
@@ -95,6 +96,7 @@ def _read(path: Path) -> tuple[SavedRun, RunOptions]:
 
 def make_run_setup(world: World, options: RunOptions, tuning_file: Path | None) -> Any:
     """The data, model and engine that the options ask for; loads torch."""
+    need("training", "torch")
     common: dict[str, Any] = {
         "device": options.device,
         "data_dir": Path(options.data_dir) if options.data_dir else None,
@@ -114,9 +116,9 @@ def make_run_setup(world: World, options: RunOptions, tuning_file: Path | None) 
 @contextmanager
 def opened_trainer(world: World, options: RunOptions, tuning_file: Path | None) -> Iterator[Any]:
     """The learner of a world, with a setup that ends with the block."""
+    setup = make_run_setup(world, options, tuning_file)
     from fedrt.learning.learner import Trainer
 
-    setup = make_run_setup(world, options, tuning_file)
     try:
         yield Trainer(setup)
     finally:

@@ -49,6 +49,7 @@ def run(args: argparse.Namespace) -> None:
     from fedrt.report.learning import accuracy_figure, print_training_comparison
     from fedrt.report.progress import comparison_progress
     from fedrt.runs.compare import go_on, read_comparison, training_comparison
+    from fedrt.runs.labels import labels_of
 
     fresh = args.resume is None
     said = _started(args) if fresh else read_comparison(resumed_path(args), args.address, note)
@@ -59,7 +60,10 @@ def run(args: argparse.Namespace) -> None:
         except KeyboardInterrupt:
             note(f"stopped; go on with: {again('compare', said.out)}")
             raise
-    save_picture(lambda: accuracy_figure(said.out, said.policies, said.seeds), said.out, "accuracy")
+    labels = labels_of([results])
+    save_picture(
+        lambda: accuracy_figure(said.out, said.policies, said.seeds, labels), said.out, "accuracy"
+    )
     if args.json:
         print(json.dumps(training_comparison(said.scenario.name, results), allow_nan=False))
         return

@@ -49,6 +49,7 @@ def run(args: argparse.Namespace) -> None:
         read_budgets,
         save_front,
     )
+    from fedrt.runs.labels import labelled_sweep
     from fedrt.runs.sweep import plan_sweep, run_sweep
 
     take_up(args, "front", ASKED)
@@ -67,10 +68,11 @@ def run(args: argparse.Namespace) -> None:
             round_progress(sweep.rounds, quiet=args.json) as progress,
         ):
             outcomes = run_sweep(sweep, partial(save_front, out, sweep), progress, study.points)
-        points = front_points(outcomes)
-        save_picture(lambda: front_figure(sweep, points), out, "front")
+        shown, renamed = labelled_sweep(sweep, outcomes)
+        points = front_points(renamed)
+        save_picture(lambda: front_figure(shown, points), out, "front")
     if args.json:
         print(json.dumps(front_data(sweep, outcomes), allow_nan=False))
         return
-    Console().print(front_table(sweep, points))
+    Console().print(front_table(shown, points))
     print(f"saved in {out}")

@@ -100,8 +100,13 @@ def add_out(parser: Parser) -> None:
 def read_policies(text: str) -> list[str]:
     """The policies of a comma-separated list; `all` are the shipped ones."""
     from fedrt.policies import POLICIES
+    from fedrt.policies.spec import read_spec
+    from fedrt.runs.sweep import split_words
 
-    return list(POLICIES) if text == "all" else read_list(text, "--policies")
+    if text == "all":
+        return list(POLICIES)
+    specs = [read_spec(word).text for word in split_words(text)]
+    return check_list(specs, text, "--policies")
 
 
 def read_seeds(text: str) -> list[int]:
@@ -167,7 +172,11 @@ def save_picture(draw: Callable[[], Figure], out: Path, stem: str) -> None:
 
 def read_list(text: str, option: str) -> list[str]:
     """The words of a comma-separated list, each given once."""
-    words = [word.strip() for word in text.split(",")]
+    return check_list([word.strip() for word in text.split(",")], text, option)
+
+
+def check_list(words: list[str], text: str, option: str) -> list[str]:
+    """The words of a list, each given once; `text` is what was typed."""
     if not all(words):
         raise InputError(f"{option} {shown(text)}: must be a comma-separated list without gaps")
     twice = [word for word in words if words.count(word) > 1]

@@ -61,15 +61,21 @@ def run(args: argparse.Namespace) -> None:
     from fedrt.report.figures import size_figure
     from fedrt.report.progress import round_progress
     from fedrt.report.tables import size_table
-    from fedrt.runs.size import size
-    from fedrt.runs.size_answer import save_size, size_data, size_sentence, unreachable
+    from fedrt.runs.size import policy_at, size
+    from fedrt.runs.size_answer import (
+        answer_label,
+        save_size,
+        size_data,
+        size_sentence,
+        unreachable,
+    )
     from fedrt.runs.span import fit_span, read_span
     from fedrt.units import read_duration
 
     take_up(args, "size", ASKED)
     deadline_s, seeds = read_duration(args.deadline, "--deadline"), read_seeds(args.seeds)
     span, scenario = fit_span(read_span(args.vary), args.scenario, args.settings)
-    make_policy(args.policy)
+    make_policy(policy_at(span, args.policy, span.low))
     with opened_study(args, "size", ASKED, [scenario], {"vary": args.vary}) as study:
         out = study.out
         with (
@@ -91,11 +97,12 @@ def run(args: argparse.Namespace) -> None:
             if found.answer is None:
                 raise unreachable(found)
         save_size(out, found, args.policy, scenario.name, seeds)
-        save_picture(lambda: size_figure(found, args.policy, scenario.name), out, "size")
+        label = answer_label(found, args.policy)
+        save_picture(lambda: size_figure(found, label, scenario.name), out, "size")
     if args.json:
         print(json.dumps(size_data(found, args.policy, scenario.name), allow_nan=False))
         return
-    Console().print(size_table(found, seeds, args.policy))
+    Console().print(size_table(found, seeds, label))
     print(size_sentence(found, args.policy))
     if found.note is not None:
         print(f"note: {found.note}")

@@ -44,6 +44,7 @@ def run(args: argparse.Namespace) -> None:
     from fedrt.report.figures import sweep_figure
     from fedrt.report.progress import round_progress
     from fedrt.report.tables import sweep_table
+    from fedrt.runs.labels import labelled_sweep
     from fedrt.runs.sweep import plan_sweep, read_vary, run_sweep, save_sweep, sweep_data
 
     take_up(args, "sweep", ASKED)
@@ -57,9 +58,10 @@ def run(args: argparse.Namespace) -> None:
             round_progress(sweep.rounds, quiet=args.json) as progress,
         ):
             outcomes = run_sweep(sweep, partial(save_sweep, out, sweep), progress, study.points)
-        save_picture(lambda: sweep_figure(sweep, outcomes), out, "sweep")
+        shown = labelled_sweep(sweep, outcomes)
+        save_picture(lambda: sweep_figure(*shown), out, "sweep")
     if args.json:
         print(json.dumps(sweep_data(sweep, outcomes), allow_nan=False))
         return
-    Console().print(sweep_table(sweep, outcomes))
+    Console().print(sweep_table(*shown))
     print(f"saved in {out}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import get_args
+from typing import Literal, get_args, get_origin, get_type_hints
 
 from fedrt.checks import hint, problem
 from fedrt.errors import InputError
@@ -14,31 +14,57 @@ from fedrt.policies.ce_fedavg import CEFedAvg
 from fedrt.policies.fedrt import FedRT
 from fedrt.policies.fedrt_plus import FedRTPlus
 from fedrt.policies.mll_sgd import MLLSGD
+from fedrt.policies.spec import Spec, read_spec
 from fedrt.policies.static_r import StaticR
 from fedrt.policies.static_t import StaticT
 
-POLICIES: dict[str, Callable[[], Policy]] = {
+POLICIES: dict[str, Callable[..., Policy]] = {
     policy.name: policy for policy in (FedRT, StaticR, StaticT, CEFedAvg, MLLSGD)
 } | {"fedrt-plus": FedRTPlus}
 
 __all__ = ["POLICIES", "Policy", "make_policy"]
 
 
-def make_policy(name: str) -> Policy:
-    """The policy of that name, or a user's own by import path, `package.module:Name`."""
-    if name in POLICIES:
-        return POLICIES[name]()
-    if ":" in name:
-        return _own_policy(name)
+def make_policy(text: str) -> Policy:
+    """The policy of that name, or a user's own by import path, `package.module:Name`.
+
+    Options in parentheses, `package.module:Name(alpha=0.3)`, are given to whatever makes it.
+    """
+    spec = read_spec(text)
+    if spec.base in POLICIES:
+        _check_switches(spec)
+        return POLICIES[spec.base](**spec.options)
+    if ":" in spec.base:
+        return _own_policy(spec)
     known = list(POLICIES)
-    rule = f"one of {', '.join(known)}, or an import path, package:Name{hint(name, known)}"
-    raise InputError(problem("policy", name, rule))
+    rule = f"one of {', '.join(known)}, or an import path, package:Name{hint(spec.base, known)}"
+    raise InputError(problem("policy", text, rule))
 
 
-def _own_policy(path: str) -> Policy:
+def _check_switches(spec: Spec) -> None:
+    """Complain about options of a shipped policy that are not among its switches."""
+    if not spec.options:
+        return
+    maker = POLICIES[spec.base]
+    kinds = get_type_hints(maker)
+    switches = {n: get_args(kind) for n, kind in kinds.items() if get_origin(kind) is Literal}
+    problems = []
+    for name, value in spec.options.items():
+        if name not in switches:
+            known = ", ".join(switches) or "no options"
+            problems.append(f"policy {spec.base}: {name}: unknown option; it has {known}")
+        elif value not in switches[name]:
+            rule = "one of " + ", ".join(switches[name])
+            problems.append(problem(f"policy {spec.base}: {name}", value, rule))
+    if problems:
+        raise InputError(problems)
+
+
+def _own_policy(spec: Spec) -> Policy:
+    path = spec.base
     plugin = load_plugin(path, "policy")
-    with own_code(f"policy = {path!r}: cannot be made"):
-        made = plugin()
+    with own_code(f"policy = {spec.text!r}: cannot be made"):
+        made = plugin(**spec.options)
     with own_code(f"policy = {path!r}: cannot be used"):
         lacks = [part for part in ("name", "energy_horizon", "plan") if not hasattr(made, part)]
         if lacks:

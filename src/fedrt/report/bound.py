@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rich.markup import escape
 from rich.table import Table
 
+from fedrt.policies.spec import policy_labels
 from fedrt.report.folding import folded_policy
 from fedrt.runs.bound import BoundResult, beyond_limits
 from fedrt.runs.estimate import over_seeds
@@ -34,11 +35,12 @@ def bound_table(scenario: Scenario, results: Sequence[BoundResult]) -> Table:
     table.add_column("outside the bound's limits")
     time = over_seeds([each.bound.time_s for each in results])
     table.add_row("bound", readable_time(time["mean"]), "", "", style="bold")
+    labels = policy_labels({run.policy: run.own_name for run in results[0].runs})
     for i, run in enumerate(results[0].runs):
         time = over_seeds([each.runs[i].time_s for each in results])
         above = over_seeds([each.above(each.runs[i]) for each in results])
         table.add_row(
-            folded_policy(run.policy),
+            folded_policy(labels[run.policy]),
             readable_time(time["mean"]),
             f"{above['mean']:+.2%}",
             breaches(results, i),

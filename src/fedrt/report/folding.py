@@ -26,10 +26,11 @@ def folded_policy(name: str) -> str:
 
 
 def name_lines(name: str, width: int) -> list[str]:
-    """The name in pieces that begin at a dot, an underscore or a colon."""
+    """The name in pieces that begin at a dot, an underscore, a colon, a parenthesis or a space."""
     lines = [""]
-    for part in re.findall(r"[._:]*[^._:]+|[._:]+", printable(name)):
+    for part in re.findall(r"[._:( ]*[^._:( ]+|[._:( ]+", printable(name)):
         if lines[-1] and len(lines[-1] + part) > width:
             lines.append("")
+            part = part.lstrip(" ")
         lines[-1] += part
     return lines

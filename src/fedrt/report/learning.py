@@ -27,6 +27,7 @@ from fedrt.runs.account import Summary
 from fedrt.runs.compare import differences
 from fedrt.runs.directory import run_name
 from fedrt.runs.estimate import over_seeds
+from fedrt.runs.labels import labelled
 from fedrt.scenario import Scenario
 from fedrt.units import readable_time, time_unit
 
@@ -109,7 +110,7 @@ def _paired(runs: Sequence[Summary], first: Sequence[Summary]) -> list[str]:
 
 def print_training_comparison(scenario: Scenario, results: Mapping[str, Sequence[Summary]]) -> None:
     """Time, energy and accuracy on stdout."""
-    console = Console()
+    console, results = Console(), labelled(results)
     console.print(comparison_table(scenario, results))
     console.print(accuracy_table(results))
     failed = failures_table(results)
@@ -117,7 +118,12 @@ def print_training_comparison(scenario: Scenario, results: Mapping[str, Sequence
         console.print(failed)
 
 
-def accuracy_figure(out: Path, policies: Sequence[str], seeds: Sequence[int]) -> Figure:
+def accuracy_figure(
+    out: Path,
+    policies: Sequence[str],
+    seeds: Sequence[int],
+    labels: Mapping[str, str] | None = None,
+) -> Figure:
     """Accuracy and loss against simulated time, mean over seeds, with their range shaded."""
     from pyarrow import parquet
 
@@ -131,7 +137,9 @@ def accuracy_figure(out: Path, policies: Sequence[str], seeds: Sequence[int]) ->
         curves[policy] = {c: np.stack([table[c].to_numpy() for table in tables]) for c in columns}
     size, unit = time_unit(max(float(curve["ends_at_s"].max()) for curve in curves.values()))
     for policy, curve in curves.items():
-        style = policy_style(policy, policies) | {"label": plain(policy)}
+        style = policy_style(policy, policies) | {
+            "label": plain((labels or {}).get(policy, policy))
+        }
         for axes, name, scale in ((left, "accuracy", 100.0), (right, "loss", 1.0)):
             draw_seeds(axes, curve["ends_at_s"] / size, curve[name] * scale, style)
     for axes, label in ((left, "test accuracy of the average model (%)"), (right, "training loss")):

@@ -14,6 +14,7 @@ from fedrt.report.folding import folded, folded_policy
 from fedrt.runs.account import PARTS, Summary
 from fedrt.runs.estimate import over_seeds, savings
 from fedrt.runs.front import BUDGET, FrontPoint
+from fedrt.runs.labels import labelled
 from fedrt.runs.size import Sizing
 from fedrt.runs.size_answer import verdict
 from fedrt.runs.sweep import Outcome, Sweep
@@ -84,7 +85,7 @@ def _spread(value: Mapping[str, Any]) -> str:
 
 def print_comparison(scenario: Scenario, results: Mapping[str, Sequence[Summary]]) -> None:
     """All tables on stdout."""
-    console = Console()
+    console, results = Console(), labelled(results)
     console.print(comparison_table(scenario, results))
     console.print(parts_table(results))
     failed = failures_table(results)

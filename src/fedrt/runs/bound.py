@@ -54,6 +54,8 @@ class PolicyRun:
     """Global rounds over the consensus limit."""
     own_steps: bool
     """Whether it changes the local steps, which the bound's plans do not."""
+    own_name: str | None = None
+    """What the policy calls itself."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,8 @@ def run_policy(
     """A whole run of a policy without training, at the given distances."""
     contractions, unlinked, own_steps = [], 0, False
     done: GlobalRound | None = None
-    for done in run_rounds(world, make_policy(name), Recorded(distances)):
+    policy = make_policy(name)
+    for done in run_rounds(world, policy, Recorded(distances)):
         row = round_row(done, world.scenario.control.mixing)
         contractions.append(float(row["zeta"][0]) ** int(row["gossip_steps"][0]))
         backhaul, topology = done.last.seen.backhaul, done.last.plan.topology
@@ -94,7 +97,13 @@ def run_policy(
     assert done is not None
     ledger = done.last.after
     return PolicyRun(
-        name, ledger.time_s, ledger.spent_j, np.array(contractions), unlinked, own_steps
+        name,
+        ledger.time_s,
+        ledger.spent_j,
+        np.array(contractions),
+        unlinked,
+        own_steps,
+        policy.name,
     )
 
 

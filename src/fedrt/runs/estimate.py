@@ -92,12 +92,17 @@ def estimate(
 
 
 def comparison(scenario: str, results: Mapping[str, Sequence[Summary]]) -> dict[str, Any]:
-    """The one shape in which commands that compare policies print JSON."""
+    """The one shape in which commands that compare policies print JSON.
+
+    By what was typed for each policy; `name` is what it calls itself.
+    """
     keys = ("total_time_s", "energy_j_mean", "over_budget_devices", "over_budget_j")
     return {
         "scenario": scenario,
         "policies": {
-            name: {key: over_seeds([run[key] for run in runs]) for key in keys} | _failed(runs)
+            name: {"name": runs[0]["policy"]}
+            | {key: over_seeds([run[key] for run in runs]) for key in keys}
+            | _failed(runs)
             for name, runs in results.items()
         },
     }

@@ -18,10 +18,12 @@ from typing import Literal
 
 from fedrt.errors import InfeasibleError, InputError
 from fedrt.policies import make_policy
+from fedrt.policies.spec import with_options
 from fedrt.runs.account import Summary
 from fedrt.runs.estimate import Progress
 from fedrt.runs.span import Span
 from fedrt.runs.study import Points, kept_estimate
+from fedrt.runs.sweep import POLICY
 from fedrt.scenario import load_scenario
 from fedrt.units import readable_time
 
@@ -192,6 +194,13 @@ def _around(value: float, span: Span, tried: Sequence[float]) -> list[float]:
     return [half for gap in gaps if (half := span.between(*gap)) is not None]
 
 
+def policy_at(span: Span, policy: str, value: float) -> str:
+    """The policy as it is made at a value, which may be that of an option of its own."""
+    if not span.key.startswith(POLICY):
+        return policy
+    return with_options(policy, {span.key.removeprefix(POLICY): value})
+
+
 def size(
     source: str | Path,
     span: Span,
@@ -206,12 +215,14 @@ def size(
     kept: Points | None = None,
 ) -> Sizing:
     """The search with estimates of the scenario; no answer where no value will do."""
-    make_policy(policy)
+    make_policy(policy_at(span, policy, span.low))
 
     def measure(value: float) -> Try:
         try:
-            scenario = load_scenario(source, [*settings, f"{span.key}={value!r}"])
-            runs = kept_estimate(scenario, policy, seeds, kept, progress)
+            own = span.key.startswith(POLICY)
+            texts = [*settings] if own else [*settings, f"{span.key}={value!r}"]
+            scenario, made = load_scenario(source, texts), policy_at(span, policy, value)
+            runs = kept_estimate(scenario, made, seeds, kept, progress)
         except (InputError, InfeasibleError) as error:
             return Try(value, problem=error.lines[0])
         return Try(value, tuple(run["total_time_s"] for run in runs), runs=tuple(runs))

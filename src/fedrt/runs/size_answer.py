@@ -8,9 +8,16 @@ from typing import Any
 
 from fedrt.errors import InputError
 from fedrt.files import write_csv, write_json
+from fedrt.policies.spec import policy_label
 from fedrt.runs.estimate import comparison, over_seeds
 from fedrt.runs.size import Sizing, Try
 from fedrt.units import precise_time, readable_time
+
+
+def answer_label(found: Sizing, policy: str) -> str:
+    """What the policy is called where the answer is shown: by the name it gives itself."""
+    runs = () if found.answer is None else found.answer.runs
+    return policy_label(policy, runs[0].get("policy") if runs else None)
 
 
 def size_sentence(found: Sizing, policy: str) -> str:
@@ -19,7 +26,8 @@ def size_sentence(found: Sizing, policy: str) -> str:
     assert answer is not None
     slowest = f" on the slowest of {len(answer.times_s)} seeds" if len(answer.times_s) > 1 else ""
     return (
-        f"{found.wanted} {found.span.key} for {readable_time(found.deadline_s)} under {policy}:"
+        f"{found.wanted} {found.span.key} for {readable_time(found.deadline_s)} under"
+        f" {answer_label(found, policy)}:"
         f" {answer.value:.10g} ({precise_time(answer.worst_s)}{slowest}, {price_words(answer)};"
         f" {_neighbour(found, answer)})"
     )

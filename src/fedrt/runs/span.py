@@ -11,6 +11,7 @@ from typing import Any
 
 from fedrt.checks import Either, Real, Whole, hint, shown
 from fedrt.errors import InputError
+from fedrt.runs.sweep import POLICY
 from fedrt.scenario import Scenario, load_scenario
 from fedrt.scenario.fields import PerDeviceRule
 from fedrt.scenario.load import setting_value
@@ -78,6 +79,10 @@ def _is_number(value: object) -> bool:
 
 def fit_span(span: Span, source: str | Path, settings: Sequence[str] = ()) -> tuple[Span, Scenario]:
     """The span, whole if its setting is, and a valid scenario to show it with."""
+    if span.key.startswith(POLICY):
+        whole = isinstance(span.low, int) and isinstance(span.high, int)
+        scenario = load_scenario(source, settings)
+        return Span(span.key, span.low, span.high, whole=whole), scenario
     scenario = _some_valid(span, source, settings)
     rule = _rule_of(scenario, span.key)
     if isinstance(rule, Either):  # a word or a number, and the ends are numbers

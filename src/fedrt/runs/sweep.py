@@ -14,6 +14,7 @@ from fedrt.checks import shown
 from fedrt.errors import InfeasibleError, InputError
 from fedrt.files import write_csv, write_json
 from fedrt.policies import make_policy
+from fedrt.policies.spec import with_options
 from fedrt.runs.account import PARTS, Summary
 from fedrt.runs.estimate import Progress, comparison
 from fedrt.runs.loop import make_world
@@ -22,6 +23,8 @@ from fedrt.scenario import Scenario, load_scenario
 from fedrt.scenario.load import setting_value
 
 MOST_POINTS = 10_000
+POLICY = "policy."
+"""How the name of a setting begins that is an option of the policies, not of the scenario."""
 COLUMNS = (
     "total_time_s",
     "energy_j_mean",
@@ -40,6 +43,19 @@ class Point:
 
     settings: dict[str, str]
     scenario: Scenario
+
+    @property
+    def policy_options(self) -> dict[str, Any]:
+        """The options that are varied of the policies themselves, as `policy.alpha`."""
+        return {
+            key.removeprefix(POLICY): setting_value(word)
+            for key, word in self.settings.items()
+            if key.startswith(POLICY)
+        }
+
+    def policy(self, name: str) -> str:
+        """A policy as it is made at this point."""
+        return with_options(name, self.policy_options) if self.policy_options else name
 
 
 @dataclass(frozen=True)
@@ -89,7 +105,7 @@ def read_vary(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
 
 
 def split_words(text: str) -> tuple[str, ...]:
-    """The parts between commas, but for commas in brackets, braces and quotes."""
+    """The parts between commas, but for commas in brackets, braces, parentheses and quotes."""
     words, depth, quote, start = [], 0, "", 0
     for i, char in enumerate(text):
         if quote:
@@ -97,9 +113,9 @@ def split_words(text: str) -> tuple[str, ...]:
             quote = quote if char != quote or escaped else ""
         elif char in "\"'" and (depth or not text[start:i].strip()):
             quote = char
-        elif char in "[{":
+        elif char in "[{(":
             depth += 1
-        elif char in "]}":
+        elif char in "]})":
             depth = max(0, depth - 1)
         elif char == "," and not depth:
             words.append(text[start:i].strip())
@@ -121,8 +137,9 @@ def plan_sweep(
     settings: Sequence[str] = (),
 ) -> Sweep:
     """Every combination of the varied settings, the first key slowest; all problems at once."""
-    for name in policies:
-        make_policy(name)
+    if not any(key.startswith(POLICY) for key in vary):
+        for name in policies:
+            make_policy(name)
     count = math.prod(len(words) for words in vary.values())
     if count > MOST_POINTS:
         raise InputError(f"--vary: {count} combinations, must be at most {MOST_POINTS}")
@@ -130,7 +147,10 @@ def plan_sweep(
     for words in product(*vary.values()):
         chosen = dict(zip(vary, words, strict=True))
         try:
-            points.append(Point(chosen, check_point(source, settings, chosen, seeds[0])))
+            point = Point(chosen, check_point(source, settings, chosen, seeds[0]))
+            for name in policies if point.policy_options else ():
+                make_policy(point.policy(name))
+            points.append(point)
         except InputError as error:
             problems |= dict.fromkeys(error.lines)
     if problems:
@@ -143,7 +163,7 @@ def check_point(
     source: str | Path, settings: Sequence[str], chosen: Mapping[str, str], seed: int
 ) -> Scenario:
     """The scenario of one point, once it is known that its world can be made too."""
-    texts = [f"{key}={word}" for key, word in chosen.items()]
+    texts = [f"{key}={word}" for key, word in chosen.items() if not key.startswith(POLICY)]
     scenario = load_scenario(source, [*settings, *texts])
     make_world(scenario, seed)
     return scenario
@@ -183,7 +203,8 @@ def run_point(
     infeasible: dict[str, str] = {}
     for name in sweep.policies:
         try:
-            results[name] = kept_estimate(point.scenario, name, sweep.seeds, kept, progress)
+            policy = point.policy(name)
+            results[name] = kept_estimate(point.scenario, policy, sweep.seeds, kept, progress)
         except InfeasibleError as error:
             infeasible[name] = error.lines[0]
     return Outcome(point, results, infeasible)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedrt.policies import POLICIES
+from fedrt.policies.spec import policy_labels
 from fedrt.report.page.encode import number, packed
 from fedrt.report.page.saved import Columns, PageRun
 from fedrt.report.page.thin import extremes
@@ -61,11 +62,17 @@ def make_lines(runs: Sequence[PageRun]) -> list[Line]:
 
 def _labels(groups: Sequence[Sequence[PageRun]]) -> list[str]:
     """The policy; with the scenario, or else the folder, where that alone does not tell."""
+    firsts = [group[0] for group in groups]
+    own: dict[str, str | None] = {run.said.policy: None for run in firsts}
+    for run in firsts:
+        name = (run.said.summary or {}).get("policy")
+        own[run.said.policy] = name if isinstance(name, str) else None
+    names = policy_labels(own)
     choices = (
-        [group[0].said.policy for group in groups],
-        [f"{group[0].said.policy} · {group[0].said.scenario.name}" for group in groups],
-        [f"{group[0].said.policy} · {_folder(group[0])}" for group in groups],
-        [f"{group[0].said.policy} · {group[0].path}" for group in groups],
+        [names[run.said.policy] for run in firsts],
+        [f"{names[run.said.policy]} · {run.said.scenario.name}" for run in firsts],
+        [f"{names[run.said.policy]} · {_folder(run)}" for run in firsts],
+        [f"{names[run.said.policy]} · {run.path}" for run in firsts],
     )
     return next((names for names in choices if len(set(names)) == len(names)), choices[-1])
 

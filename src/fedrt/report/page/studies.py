@@ -9,6 +9,7 @@ from typing import Any
 from fedrt.errors import InputError, reason
 from fedrt.inputs import read_bytes
 from fedrt.policies import POLICIES
+from fedrt.policies.spec import policy_label, policy_labels
 from fedrt.report.figures import key_label
 from fedrt.report.page.encode import finite, number
 from fedrt.report.page.sources import read_json
@@ -46,11 +47,12 @@ def _config(path: Path) -> str:
 
 def _sweep(data: Any) -> dict[str, Any]:
     vary = {str(key): [_value(value) for value in values] for key, values in data["vary"].items()}
+    labels = _labels(data["points"])
     points = [
         {
             "settings": [_value(point["settings"][key]) for key in vary],
-            "policies": {str(name): _numbers(each) for name, each in point["policies"].items()},
-            "infeasible": {str(name): str(why) for name, why in point["infeasible"].items()},
+            "policies": {labels[name]: _numbers(each) for name, each in point["policies"].items()},
+            "infeasible": {labels[name]: str(why) for name, why in point["infeasible"].items()},
         }
         for point in data["points"]
     ]
@@ -62,6 +64,17 @@ def _sweep(data: Any) -> dict[str, Any]:
         "points": points,
         "policies": [{"name": name, "style": style(name, list(names))} for name in names],
     }
+
+
+def _labels(points: Any) -> dict[str, str]:
+    """What the page calls each policy: by the name it gives itself."""
+    names: dict[str, str | None] = {}
+    for point in points:
+        names |= {str(name): None for name in point["infeasible"] if str(name) not in names}
+        for name, numbers in point["policies"].items():
+            own = numbers.get("name")
+            names[str(name)] = own if isinstance(own, str) else None
+    return policy_labels(names)
 
 
 def style(name: str, names: list[str]) -> int:
@@ -98,7 +111,8 @@ def _size(data: Any) -> dict[str, Any]:
         "labels": [_label(str(data["key"]))],
         "deadline_s": finite(data["deadline_s"]),
         "policies": [
-            {"name": str(name), "style": style(name, [name])} for name in data["policies"]
+            {"name": policy_label(str(name), of.get("name")), "style": style(name, [name])}
+            for name, of in data["policies"].items()
         ],
         "answer": finite(data["value"]),
         "sentence": str(data["sentence"]),

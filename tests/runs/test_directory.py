@@ -56,6 +56,8 @@ def test_a_finished_directory_holds_everything(tmp_path):
     out = tmp_path / "out"
     assert {p.name for p in out.iterdir()} == {
         "config.toml",
+        "run.json",
+        "environment.json",
         "comparison.json",
         *(f"{policy}-{seed}" for policy in ("fedrt", "mll-sgd") for seed in (0, 5)),
     }
@@ -72,7 +74,7 @@ def test_a_finished_directory_holds_everything(tmp_path):
             environment
         )
         assert environment["libraries"]["numpy"] == np.__version__
-    assert read_all(out) == 2 + 4 * len(WHOLE)
+    assert read_all(out) == 4 + 4 * len(WHOLE)
     # Readable by others where the folder is.
     assert all(p.stat().st_mode & 0o444 == 0o444 for p in out.rglob("*") if p.is_file())
 
@@ -131,7 +133,7 @@ def test_an_interrupted_run_reads(at, every_round, tmp_path, monkeypatch):
     out = tmp_path / "out"
     with pytest.raises(Cut):
         estimate(tiny(), ["fedrt", "static-t"], [0], out, progress=start)
-    assert read_all(out) == 1 + len(WHOLE) + len(WHOLE) - 1
+    assert read_all(out) == 3 + len(WHOLE) + len(WHOLE) - 1
     assert not list(out.rglob(".*"))
     assert not (out / "static-t-0" / "summary.json").exists()
     assert not (out / "comparison.json").exists()
@@ -198,7 +200,7 @@ def test_a_killed_run_reads(instant_s, tmp_path):
         child.wait(timeout=20)
         child.stdout.close()
     if instant_s is not None:
-        assert read_all(out) == 1 + len(WHOLE) - 1
+        assert read_all(out) == 3 + len(WHOLE) - 1
     elif out.exists():
         read_all(out)
 

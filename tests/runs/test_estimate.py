@@ -36,9 +36,10 @@ def test_json_is_one_object_and_nothing_else(results, tmp_path, capsys):
     assert set(said) == {"scenario", "policies"}
     assert said["scenario"] == "tiny"
     assert list(said["policies"]) == list(POLICIES)
-    for numbers in said["policies"].values():
+    for name, numbers in said["policies"].items():
+        assert numbers["name"] == name
         assert {"total_time_s", "energy_j_mean", "over_budget_devices"} <= set(numbers)
-        for value in numbers.values():
+        for value in (value for key, value in numbers.items() if key != "name"):
             assert set(value) == {"mean", "std", "per_seed"}
             assert len(value["per_seed"]) == 3
             assert value["mean"] == pytest.approx(np.mean(value["per_seed"]), rel=1e-12)

@@ -19,7 +19,7 @@ from fedrt.inputs import parse_json, read_text
 from fedrt.runs.directory import RunDirectory, read_opened
 
 FILES = re.compile(
-    r"((config|base)\.toml|(run|environment|summary|comparison|tuning)\.json|points\.jsonl"
+    r"((config|base)\.toml|(run|environment|identity|summary|comparison|tuning)\.json|points\.jsonl"
     r"|page\.html|\.lock|\..*\.torn|(devices|links|edges|rounds|partition)\.parquet"
     r"|(sweep|front|size|bound)\.(json|csv)|(accuracy|sweep|front|size)\.(png|svg|pdf))"
 )

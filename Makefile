@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 .PHONY: help demo test check format bench figures picture fuzz kill-campaign mutants mutants-short verify-cell clean
 
 help:
-	@echo "make demo    train five policies on digits, compare them, write their page (a minute)"
+	@echo "make demo    train six policies on digits, compare them, write their page (a minute)"
 	@echo "make test    all tests"
 	@echo "make check   format, lint, types, fast tests"
 	@echo "make format  let ruff rewrite the code"

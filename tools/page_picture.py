@@ -2,7 +2,7 @@
 
     python tools/page_picture.py docs/page.png
 
-Trains five policies on digits, writes their page and takes a picture of its first screens side by
+Trains six policies on digits, writes their page and takes a picture of its first screens side by
 side, small enough for a repository.
 """
 

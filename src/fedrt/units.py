@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -37,6 +38,23 @@ def readable_time(seconds: float) -> str:
     """Seconds as a person would say them."""
     size, unit = time_unit(seconds)
     return f"{seconds:.3g} s" if unit == "s" else f"{seconds / size:.2f} {unit}"
+
+
+def signed_percent(change: float, decimals: int = 1) -> str:
+    """A relative change with its sign; one that is rounded to nothing has none.
+
+    From ten times on it is said as a multiple.
+    """
+    if change >= 9:
+        return f"x {1 + change:,.{1 if change < 99 else 0}f}"
+    text = f"{change:+.{decimals}%}"
+    return text[1:] if float(text[1:-1]) == 0 else text
+
+
+def number_range(values: Sequence[float], unit: str) -> str:
+    """Whole numbers over seeds: the number they share, or the least and the greatest."""
+    low, high = min(values), max(values)
+    return f"{low:.0f} {unit}" if low == high else f"{low:.0f} to {high:.0f} {unit}"
 
 
 def precise_time(seconds: float) -> str:

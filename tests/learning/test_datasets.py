@@ -393,3 +393,41 @@ def test_real_femnist_has_72_writers_of_its_own_for_every_seed():
         assert np.median(dataset.train_images) > 200
         seen.append(dataset)
     assert seen[0].train_images.tobytes() != seen[1].train_images.tobytes()
+
+
+def told(tmp_path, **changes):
+    path = tmp_path / "own.npz"
+    made.write_own(path, **changes)
+    return load_dataset(str(path)).notes
+
+
+def test_complaints_name_the_array_they_are_about(tmp_path, no_folder):
+    path = tmp_path / "own.npz"
+    for changes, name in [
+        ({"y_train": np.full(20, -1)}, "y_train"),
+        ({"y_test": np.arange(7)}, "y_test"),
+        ({"x_train": np.full((20, 5), np.nan)}, "x_train"),
+        ({"writer_train": np.zeros(20), "writer_test": np.zeros(8, int)}, "writer_train"),
+    ]:
+        made.write_own(path, **changes)
+        assert problem(str(path)).startswith(f"{path}: {name}: ")
+
+
+def test_labels_with_gaps_and_labels_never_trained_on_are_told(tmp_path, no_folder):
+    assert told(tmp_path) == ()
+    gaps = np.array([0, 500, 1000])
+    (line,) = told(tmp_path, y_train=gaps[np.arange(20) % 3], y_test=gaps[np.arange(8) % 3])
+    assert line == (
+        f"note: {tmp_path}/own.npz: the labels are 0, 500, 1000: 3 different ones, but the model"
+        " gets 1001 classes; number them from 0 to 2, or say num_classes"
+    )
+    (line,) = told(tmp_path, y_train=np.arange(20) % 3, y_test=np.arange(8) % 4)
+    assert line == (
+        f"note: {tmp_path}/own.npz: y_test has labels that y_train never has, 3: 25.0% of the test"
+        " samples that no model can learn"
+    )
+    # Said by the user: not all of them need be there.
+    assert (
+        told(tmp_path, y_train=np.arange(20) % 2, num_classes=np.array(9), y_test=np.zeros(8, int))
+        == ()
+    )

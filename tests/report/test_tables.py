@@ -13,6 +13,7 @@ from fedrt.experiments.table import table_rows
 from fedrt.report.folding import folded, folded_policy
 from fedrt.report.reproduction import print_table
 
+NAME = "hurry-slowest"
 LONG = "my_research_package.scheduling_policies:HurrySlowest"
 FEW = ("--set", "rounds.global_rounds=2", "--seeds", "0,1")
 FAULTS = ("--set", 'faults={silent={kind="random",probability=0.3}}')
@@ -32,7 +33,7 @@ def long_name(monkeypatch, tmp_path):
     package = tmp_path / "my_research_package"
     package.mkdir()
     (package / "__init__.py").touch()
-    (package / "scheduling_policies.py").write_text(example.read_text())
+    (package / "scheduling_policies.py").write_text(example.read_text().replace(NAME, LONG))
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")

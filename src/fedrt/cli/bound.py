@@ -13,6 +13,7 @@ from fedrt.cli.parser import (
     Parser,
     add_command,
     add_out,
+    add_policies,
     add_settings,
     read_policies,
     read_seeds,
@@ -31,12 +32,7 @@ def add(commands: Commands[Parser]) -> None:
     parser.add_argument(
         "--run", dest="directory", metavar="DIR", help="a run's scenario, seed and distances"
     )
-    parser.add_argument(
-        "--policies",
-        default="all",
-        metavar="A,B,...",
-        help="names or import paths, comma-separated; default: all",
-    )
+    add_policies(parser)
     parser.add_argument("--seeds", metavar="0,1,...", help="default: 0")
     parser.add_argument(
         "--rho",
@@ -59,12 +55,13 @@ def run(args: argparse.Namespace) -> None:
 
     from fedrt.files import gone_unless, write_json
     from fedrt.report.bound import bound_table
-    from fedrt.report.progress import round_progress
+    from fedrt.report.progress import round_progress, say_without_terminal
     from fedrt.runs.bound import REFERENCE, bound_data, compare_to_bound, scenario_limit
     from fedrt.runs.directory import read_run
     from fedrt.runs.loop import make_world
     from fedrt.runs.recorded import recorded_distances, stand_in_distances
     from fedrt.scenario import load_scenario
+    from fedrt.units import readable_time
 
     take_up(args, "bound", ASKED)
     policies, rho = read_policies(args.policies), read_rho(args.rho)
@@ -94,7 +91,7 @@ def run(args: argparse.Namespace) -> None:
     with (
         opened_study(args, "bound", ASKED, [scenario], {}) as study,
         gone_unless(study.out, "bound.json", fresh=study.fresh),
-        round_progress(total, quiet=args.json) as progress,
+        round_progress(total, quiet=args.json, lines=True) as progress,
     ):
         for seed in seeds:
             world = make_world(scenario, seed)
@@ -104,6 +101,9 @@ def run(args: argparse.Namespace) -> None:
                 distances = recorded_distances(Path(args.directory), world)
             step = progress("policies", seed) if progress is not None else None
             results.append(compare_to_bound(world, distances, policies, rho, step, study.points))
+            if progress is not None:
+                least = readable_time(results[-1].bound.time_s)
+                say_without_terminal(f"seed {seed}: no plan is quicker than {least}")
         data = bound_data(scenario.name, results)
         write_json(study.out / "bound.json", data)
     if args.json:

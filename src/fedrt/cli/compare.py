@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedrt.cli.parser import (
+    ALL,
     Commands,
     Parser,
     add_command,
@@ -24,8 +25,6 @@ from fedrt.extras import need
 if TYPE_CHECKING:
     from fedrt.runs.compare import Comparison
 
-PAPER = "fedrt,static-r,static-t,ce-fedavg,mll-sgd"
-
 
 def add(commands: Commands[Parser]) -> None:
     """Put the command on the command line."""
@@ -36,7 +35,7 @@ def add(commands: Commands[Parser]) -> None:
         nargs="?",
         help="a shipped scenario or a TOML file; default: quickstart",
     )
-    add_comparison(parser, PAPER)
+    add_comparison(parser)
     # None where nothing is given: with --resume nothing else may be.
     parser.set_defaults(policies=None, seeds=None)
     parser.add_argument("--resume", metavar="DIR", help="go on with a comparison that was stopped")
@@ -79,7 +78,7 @@ def _started(args: argparse.Namespace) -> Comparison:
 
     need("training", "torch")
     scenario = load_scenario(args.scenario or "quickstart", args.settings)
-    policies = read_policies(PAPER if args.policies is None else args.policies)
+    policies = read_policies(ALL if args.policies is None else args.policies)
     seeds = read_seeds("0" if args.seeds is None else args.seeds)
     options = read_options(args)
     for name in policies:

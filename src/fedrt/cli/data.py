@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -92,6 +93,8 @@ def run_show(args: argparse.Namespace) -> None:
     path = _picture(args.out, f"data-{scenario.name.replace('/', '-')}-{seed}.png")
     learning, edge_of_device = scenario.learning, edge_of_devices(scenario)
     dataset, parts = load_divided(learning, args.data_dir, edge_of_device, seed)
+    for line in dataset.notes:
+        print(line, file=sys.stderr)
     title = f"{dataset.name}, {learning.partition.kind}: {scenario.name}, seed {seed}"
     _print_parts(parts, title, len(dataset.train_labels), len(dataset.test_labels))
     try:

@@ -64,14 +64,24 @@ def typed_paths(args: argparse.Namespace) -> set[str]:
     return {path for text in texts for path in re.findall(r"[\w.]+:\w+", text)}
 
 
-def add_comparison(parser: Parser, policies: str = "all") -> None:
-    """The options of every command that compares policies."""
+ALL = "all"
+"""The policies of every command that compares some, unless others are given: all shipped ones."""
+
+
+def add_policies(parser: Parser) -> None:
+    """The option that names policies."""
     parser.add_argument(
         "--policies",
-        default=policies,
+        default=ALL,
         metavar="A,B,...",
-        help=f"names or import paths, comma-separated; default: {policies}",
+        help="names or import paths, perhaps with options, my_pkg:P(alpha=0.3); comma-separated;"
+        " default: all shipped ones",
     )
+
+
+def add_comparison(parser: Parser) -> None:
+    """The options of every command that compares policies."""
+    add_policies(parser)
     add_seeds_and_output(parser)
 
 
@@ -103,7 +113,7 @@ def read_policies(text: str) -> list[str]:
     from fedrt.policies.spec import read_spec
     from fedrt.runs.sweep import split_words
 
-    if text == "all":
+    if text == ALL:
         return list(POLICIES)
     specs = [read_spec(word).text for word in split_words(text)]
     return check_list(specs, text, "--policies")

@@ -13,7 +13,12 @@ from fedrt.errors import InputError, reason
 def add(commands: Commands[Parser]) -> None:
     """Put the command on the command line."""
     parser = add_command(commands, "plan", run, "the best plan for one round, JSON in, JSON out")
-    parser.add_argument("state", metavar="STATE.json", help="the round's state; - reads stdin")
+    parser.add_argument(
+        "state", nargs="?", metavar="STATE.json", help="the round's state; - reads stdin"
+    )
+    parser.add_argument(
+        "--example", action="store_true", help="print a state to start from, and plan nothing"
+    )
     parser.add_argument(
         "--policy", default="fedrt", metavar="NAME", help="name or import path; default: fedrt"
     )
@@ -23,7 +28,12 @@ def add(commands: Commands[Parser]) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print the plan for one round."""
+    """Print the plan for one round, or an example of what it is made from."""
+    if args.example:
+        _print_example(args)
+        return
+    if args.state is None:
+        raise InputError("fedrt plan: give STATE.json; fedrt plan --example prints one")
     from fedrt.decision import load_state, parse_state, plan_round
     from fedrt.inputs import MOST_TEXT, refuse_larger
     from fedrt.policies import make_policy
@@ -48,3 +58,12 @@ def run(args: argparse.Namespace) -> None:
             line = "note: state.contraction_limit is not used without state.backhaul_bps"
             print(line, file=sys.stderr)
     print(json.dumps(plan_round(state, policy, strict=args.strict), allow_nan=False))
+
+
+def _print_example(args: argparse.Namespace) -> None:
+    """The state of docs/plan.md as text; the package brings it along."""
+    from importlib.resources import files
+
+    if args.state is not None:
+        raise InputError(f"fedrt plan --example: prints a state, and takes none: {args.state}")
+    print(files("fedrt").joinpath("example_round.json").read_text(encoding="utf-8"), end="")

@@ -32,6 +32,12 @@ NAMES = (
 WITH_POLICIES = ("table", "fig-convergence", "fig-energy", "beyond")
 """What shows policies that --policy adds."""
 CHECKPOINT_EVERY = 10
+RESULTS = "results"
+NO_CELLS = (
+    f"{RESULTS}: is not here: the trained cells come with the repository; stand in a clone of it,"
+    f" or name its folder with --out CLONE/{RESULTS}; --quick trains small ones in minutes, and"
+    " --out DIR trains all of them anew, for hours on a GPU"
+)
 FEW = 12
 """So many cells that are not there are named, more are counted."""
 
@@ -87,13 +93,15 @@ def run(args: argparse.Namespace) -> None:
         raise InputError(f"--policy: {args.what} shows none; {', '.join(WITH_POLICIES)} do")
     if not args.no_training:
         need("training", "torch")
+        if not (args.quick or args.out or args.merge or Path(RESULTS).is_dir()):
+            raise InputError(NO_CELLS)
     every = 1 if args.quick else CHECKPOINT_EVERY
     options = replace(read_options(args), checkpoint_every=every, device_rows=False)
     shown = _chosen(names, args)
     cells = _cells(shown)
     if args.cells is not None:
         cells = _named(cells, read_list(args.cells, "--cells"))
-    out = Path(args.out or ("runs/quick" if args.quick else "results"))
+    out = Path(args.out or ("runs/quick" if args.quick else RESULTS))
     store = Store(out)
     if args.merge:
         take_over([Path(folder) for folder in args.merge], cells, store, note)

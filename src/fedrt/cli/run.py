@@ -7,6 +7,7 @@ import json
 import os
 import shlex
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -139,6 +140,7 @@ def _number(text: object) -> object:
 
 def run(args: argparse.Namespace) -> None:
     """Start a run or go on with one; print its outcome."""
+    began = time.monotonic()
     fresh = args.resume is None
     start = _started_path if args.branch is None else _branched_path
     path = start(args) if fresh else resumed_path(args)
@@ -156,7 +158,7 @@ def run(args: argparse.Namespace) -> None:
         return
     from fedrt.report.learning import print_run
 
-    print_run(summary)
+    print_run(summary, time.monotonic() - began, resumed=not fresh)
     print(f"saved in {path}")
 
 

@@ -48,6 +48,8 @@ class Dataset:
     num_classes: int
     train_writer: IntArray | None = None
     test_writer: IntArray | None = None
+    notes: tuple[str, ...] = ()
+    """What a user should know of his own data before they are trained on."""
 
 
 def load_dataset(
@@ -289,12 +291,14 @@ def _own(name: str, where: object, found: Mapping[str, NDArray[Any]]) -> Dataset
             found[f"y_{part}"],
             classes,
             writer=found.get(f"writer_{part}"),
+            names=(f"{where}: y_{part}", f"{where}: writer_{part}"),
         )
         for part in ("train", "test")
     )
     if train.images.shape[1:] != test.images.shape[1:] or train.images.dtype != test.images.dtype:
         one, two = (f"{s.images.shape[1:]} of {s.images.dtype}" for s in (train, test))
         raise InputError(f"{where}: x_train holds {one}, x_test {two}: must be the same")
+    notes = tuple(f"note: {where}: {line}" for line in _label_notes(train, test, classes))
     if classes is None:
         classes = int(max(train.labels.max(), test.labels.max())) + 1
     writer = None if train.writer is None else test.writer
@@ -307,4 +311,31 @@ def _own(name: str, where: object, found: Mapping[str, NDArray[Any]]) -> Dataset
         classes,
         train.writer,
         writer,
+        notes,
     )
+
+
+def _label_notes(train: Samples, test: Samples, classes: int | None) -> list[str]:
+    """What a user may not have meant: labels with gaps, and test labels that nobody trains on."""
+    notes = []
+    known = np.unique(train.labels)
+    every = np.union1d(known, test.labels)
+    count = int(every[-1]) + 1
+    if classes is None and len(every) < count:
+        notes.append(
+            f"the labels are {_few(every)}: {len(every)} different ones, but the model gets {count}"
+            f" classes; number them from 0 to {len(every) - 1}, or say num_classes"
+        )
+    unseen = np.setdiff1d(test.labels, known)
+    if len(unseen):
+        share = np.isin(test.labels, unseen).mean()
+        notes.append(
+            f"y_test has labels that y_train never has, {_few(unseen)}: {share:.1%} of the test"
+            " samples that no model can learn"
+        )
+    return notes
+
+
+def _few(labels: IntArray) -> str:
+    words = [str(label) for label in labels[:5]]
+    return ", ".join(words) + (", ..." if len(labels) > len(words) else "")

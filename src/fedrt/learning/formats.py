@@ -69,12 +69,15 @@ def check_samples(
     classes: int | None = None,
     shape: tuple[int, ...] | None = None,
     writer: Array | None = None,
+    names: tuple[object, object] | None = None,
 ) -> Samples:
     """The samples in the types used inside: uint8 images or float32 inputs, int64 labels.
 
     With a `shape`, every image must have it, but for a missing last axis of one grey channel.
     Without, uint8 inputs of (n, h, w) get that axis and floating point ones stay as they are.
+    `names` are what complaints call the labels and the writers, where that is not `file`.
     """
+    labels_name, writer_name = names or (file, file)
     images, labels = np.asarray(images), np.asarray(labels)
     if images.ndim == 3 and images.dtype == np.uint8 and (shape is None or shape[-1] == 1):
         images = images[..., None]
@@ -93,9 +96,9 @@ def check_samples(
         images = images.astype(np.float32, copy=False)
         if not np.isfinite(images).all():
             raise InputError(f"{file}: samples must be finite numbers, without NaN")
-    numbers = check_labels(file, labels, len(images), classes)
+    numbers = check_labels(labels_name, labels, len(images), classes)
     if writer is not None:
-        writer = _whole_numbers(file, "writer ids", np.asarray(writer), len(images))
+        writer = _whole_numbers(writer_name, "writer ids", np.asarray(writer), len(images))
     return Samples(images, numbers, writer)
 
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from fedrt.checks import problem
@@ -224,7 +226,12 @@ def make_material(world: World, where: torch.device, data_dir: Path | None) -> M
     if where.type == "cpu" and "OMP_NUM_THREADS" not in os.environ and model.size < SMALL_MODEL:
         # Threads cost a small model more than they bring: twice the time with two.
         torch.set_num_threads(1)
-    notes = (*_size_note(world.model_bits, model.num_parameters), *_layout_note(samples.shape))
+    notes = (
+        *dataset.notes,
+        *_size_note(world.model_bits, model.num_parameters),
+        *_layout_note(samples.shape),
+        *_batch_note(parts.sizes, learning.batch_size),
+    )
     return Material(samples, batches, model, parts, data_digest(dataset), notes)
 
 
@@ -266,6 +273,17 @@ def _size_note(model_bits: float, parameters: int) -> tuple[str, ...]:
     return (
         f"note: scenario.learning.model_bits = {model_bits:.6g}, but the model has {parameters}"
         f" parameters, {bits} bit; 'measured' takes them",
+    )
+
+
+def _batch_note(sizes: NDArray[np.int64], batch_size: int) -> tuple[str, ...]:
+    """A line if a batch is larger than what some device holds."""
+    few = int((sizes < batch_size).sum())
+    if not few:
+        return ()
+    return (
+        f"note: {few} of {len(sizes)} devices hold fewer samples than learning.batch_size ="
+        f" {batch_size}, the least {sizes.min()}: their batches have samples several times",
     )
 
 

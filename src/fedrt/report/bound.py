@@ -12,7 +12,7 @@ from fedrt.report.folding import folded_policy
 from fedrt.runs.bound import BoundResult, beyond_limits
 from fedrt.runs.estimate import over_seeds
 from fedrt.scenario import Scenario
-from fedrt.units import readable_time
+from fedrt.units import number_range, readable_time, signed_percent
 
 WORDS = {
     "devices_over_limit": "{} dev over energy limit",
@@ -42,17 +42,21 @@ def bound_table(scenario: Scenario, results: Sequence[BoundResult]) -> Table:
         table.add_row(
             folded_policy(labels[run.policy]),
             readable_time(time["mean"]),
-            f"{above['mean']:+.2%}",
+            signed_percent(above["mean"], 2),
             breaches(results, i),
         )
     return table
 
 
 def breaches(results: Sequence[BoundResult], i: int) -> str:
-    """What a policy does that the bound's plans may not, means over seeds; - for nothing."""
+    """What a policy does that the bound's plans may not, over the seeds; - for nothing."""
     found = [beyond_limits(each.bound, each.runs[i]) for each in results]
-    means = {name: over_seeds([each[name] for each in found])["mean"] for name in WORDS}
-    said = [WORDS[name].format(f"{mean:.3g}") for name, mean in means.items() if mean]
+    values = {name: [float(each[name]) for each in found] for name in WORDS}
+    said = [
+        WORDS[name].format(number_range(each, "").strip())
+        for name, each in values.items()
+        if any(each)
+    ]
     return ", ".join(said) or "-"
 
 
@@ -68,10 +72,10 @@ def limits_sentence(results: Sequence[BoundResult]) -> str:
             rho += f" (asked: {asked}; the base graph reaches no less)"
     energy = "no device over its budget"
     if any(each.raised_devices for each in limits):
-        devices = over_seeds([each.raised_devices for each in limits])["mean"]
+        devices = number_range([each.raised_devices for each in limits], "devices")
         energy = (
             "no device over max(budget, what fedrt spends on it); that is over the budget on"
-            f" {devices:.3g} devices"
+            f" {devices}"
         )
     open_rounds = sum(each.open_rounds for each in limits)
     tail = f"; in {open_rounds} rounds the links behind it are not proven allowed"

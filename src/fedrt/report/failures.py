@@ -11,7 +11,7 @@ from rich.table import Table
 from fedrt.report.folding import folded_policy
 from fedrt.runs.account import Summary
 from fedrt.runs.failures import COUNTS
-from fedrt.units import readable_time
+from fedrt.units import readable_time, signed_percent
 
 MOST_SHOWN = 5
 
@@ -33,7 +33,10 @@ def failure_rows(faults: Mapping[str, Any]) -> dict[str, str]:
     rows["energy for nothing"] = f"{faults['wasted_j']:.4g} J"
     beyond = faults["beyond_plan_s"]
     # By the plans of what was up; a deadline may end a round before its plan does.
-    rows["time beyond the plans"] = ("-" if beyond < 0 else "") + readable_time(abs(beyond))
+    if beyond < 0:
+        rows["time short of the plans"] = f"{readable_time(-beyond)}, where deadlines ended rounds"
+    else:
+        rows["time beyond the plans"] = readable_time(beyond)
     for number, each in enumerate(faults["refused"][:MOST_SHOWN]):
         where = f"edge {each['edge']}, round {each['global_round']}.{each['edge_round']}"
         words = f"device {each['device']}, {where}: {each['reason']}"
@@ -49,8 +52,8 @@ def failures_table(results: Mapping[str, Sequence[Summary]]) -> Table | None:
         return None
     table = Table(
         title="what failed",
-        caption="updates counted and lost, energy spent on lost ones, time against the plans';"
-        " mean over seeds",
+        caption="updates counted and lost, energy spent on lost ones, time against the plans'"
+        " (less where deadlines ended rounds before); mean over seeds",
     )
     sums = {
         policy: {name: _mean([run["faults"]["updates"][name] for run in runs]) for name in COUNTS}
@@ -67,9 +70,9 @@ def failures_table(results: Mapping[str, Sequence[Summary]]) -> Table | None:
         table.add_row(
             folded_policy(policy),
             f"{every['delivered'] / every['expected']:.1%}" if every["expected"] else "-",
-            *(f"{every[name]:.6g}" for name in shown),
+            *(f"{every[name]:,.0f}" for name in shown),
             f"{_mean([run['faults']['wasted_j'] for run in runs]):.3g} J",
-            f"{beyond / (whole - beyond):+.1%}" if whole > beyond else "-",
+            signed_percent(beyond / (whole - beyond)) if whole > beyond else "-",
         )
     return table
 

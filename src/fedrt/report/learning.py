@@ -29,14 +29,14 @@ from fedrt.runs.directory import run_name
 from fedrt.runs.estimate import over_seeds
 from fedrt.runs.labels import labelled
 from fedrt.scenario import Scenario
-from fedrt.units import readable_time, time_unit
+from fedrt.units import readable_time, signed_percent, time_unit
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def print_run(summary: Summary) -> None:
-    """The outcome of one trained run on stdout."""
+def print_run(summary: Summary, whole_s: float, *, resumed: bool = False) -> None:
+    """The outcome of one trained run on stdout; `whole_s` are the real seconds of the command."""
     console = Console()
     table = Table(
         title=escape(f"{summary['scenario']}, {summary['policy']}, seed {summary['seed']}"),
@@ -50,7 +50,7 @@ def print_run(summary: Summary) -> None:
         "devices over budget": f"{over}, {summary['over_budget_j']:.3g} J" if over else "none",
         "best accuracy": f"{summary['best_accuracy']:.2%}",
         "final accuracy": f"{summary['final_accuracy']:.2%}",
-        "real time": readable_time(summary["wall_s"]),
+        "real time": _real_time(summary["wall_s"], whole_s, resumed),
     }
     for target, reached in summary["targets"].items():
         text = "never"
@@ -62,6 +62,14 @@ def print_run(summary: Summary) -> None:
     for name, value in rows.items():
         table.add_row(escape(name), escape(value))
     console.print(table)
+
+
+def _real_time(rounds_s: float, whole_s: float, resumed: bool) -> str:
+    """The whole command's, and the part of it that training, mixing and evaluating took."""
+    whole, rounds = readable_time(whole_s), readable_time(rounds_s)
+    if resumed:
+        return f"{whole} since resumed; all rounds took {rounds}"
+    return f"{whole}, {rounds} of it for the rounds"
 
 
 def accuracy_table(results: Mapping[str, Sequence[Summary]]) -> Table:
@@ -102,10 +110,11 @@ def _paired(runs: Sequence[Summary], first: Sequence[Summary]) -> list[str]:
         return ["", ""]
     apart = differences(runs, first)
     points, time, several = apart["best_accuracy"], apart["total_time"], len(runs) > 1
-    said = f"{100 * points['mean']:+.2f}" + (f" ±{100 * points['std']:.2f}" if several else "")
+    said = signed_percent(points["mean"], 2).removesuffix("%")
+    said += f" ±{100 * points['std']:.2f}" if several else ""
     if time["mean"] is None:
         return [said, ""]
-    return [said, f"{time['mean']:+.1%}" + (f" ±{time['std']:.1%}" if several else "")]
+    return [said, signed_percent(time["mean"]) + (f" ±{time['std']:.1%}" if several else "")]
 
 
 def print_training_comparison(scenario: Scenario, results: Mapping[str, Sequence[Summary]]) -> None:

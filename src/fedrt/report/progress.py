@@ -1,4 +1,4 @@
-"""A progress bar on stderr, and none where nobody looks."""
+"""Progress on stderr: a bar in a terminal, elsewhere lines for what takes long."""
 
 from __future__ import annotations
 
@@ -37,15 +37,16 @@ def _bar(total: int | None, *, quiet: bool = False) -> Iterator[Progress | None]
 
 @contextmanager
 def round_progress(
-    total: int | None, *, quiet: bool = False
+    total: int | None, *, quiet: bool = False, lines: bool = False
 ) -> Iterator[Callable[[str, int], Callable[[Any], None]] | None]:
     """Gives `start(policy, seed)`, which returns what to call after each round; None if quiet.
 
-    Without a total the bar only shows that something goes on.
+    Without a total the bar only shows that something goes on. With `lines` there is a line for
+    every tenth of the total where there is no terminal.
     """
     with _bar(total, quiet=quiet) as bar:
         if bar is None:
-            yield None
+            yield _lines(total) if lines and total and not quiet else None
             return
         task = bar.add_task("rounds", total=total)
 
@@ -54,6 +55,29 @@ def round_progress(
             return lambda done: bar.advance(task)
 
         yield start
+
+
+def say_without_terminal(line: str) -> None:
+    """A line on stderr, unless a bar stands there."""
+    if not sys.stderr.isatty():
+        print(line, file=sys.stderr, flush=True)
+
+
+def _lines(total: int) -> Callable[[str, int], Callable[[Any], None]]:
+    """The same as lines on stderr."""
+    done = 0
+
+    def start(policy: str, seed: int) -> Callable[[Any], None]:
+        def step(_: Any) -> None:
+            nonlocal done
+            done += 1
+            if done * 10 // total > (done - 1) * 10 // total:
+                line = f"round {done} of {total}: {policy}, seed {seed}"
+                print(line, file=sys.stderr, flush=True)
+
+        return step
+
+    return start
 
 
 @contextmanager
@@ -98,7 +122,7 @@ def _line(done: Any, rounds: int, text: str) -> None:
     """A line for every tenth of a run."""
     number = done.last.t + 1
     if number * 10 // rounds > (number - 1) * 10 // rounds:
-        print(f"round {number} of {rounds}: {text}", file=sys.stderr)
+        print(f"round {number} of {rounds}: {text}", file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -106,7 +130,7 @@ def comparison_progress(
     total: int, *, quiet: bool = False
 ) -> Iterator[Callable[[str, int, Any], None] | None]:
     """Gives what to call after each round of each policy and seed."""
-    with round_progress(total, quiet=quiet) as start:
+    with round_progress(total, quiet=quiet, lines=True) as start:
         if start is None:
             yield None
         else:

@@ -20,7 +20,7 @@ from fedrt.runs.size_answer import verdict
 from fedrt.runs.sweep import Outcome, Sweep
 from fedrt.scenario import Scenario
 from fedrt.scenario.load import setting_value
-from fedrt.units import precise_time, readable_time
+from fedrt.units import number_range, precise_time, readable_time, signed_percent
 
 BASELINES = ("ce-fedavg", "mll-sgd")
 MOST_SEED_COLUMNS = 3
@@ -30,35 +30,37 @@ def comparison_table(scenario: Scenario, results: Mapping[str, Sequence[Summary]
     """Time, energy, overspend and savings, one row per policy."""
     seeds = len(next(iter(results.values())))
     fleet, rounds = scenario.fleet, scenario.rounds
+    against = [name for name in BASELINES if name in results and len(results) > 1]
+    caption = "energy: a device's total, mean over devices"
     table = Table(
         title=f"{escape(scenario.name)}: {fleet.num_devices} devices, {fleet.num_edges} edges,"
         f" {rounds.global_rounds} rounds, {seeds} seed{'s' if seeds > 1 else ''}",
-        caption="energy: a device's total, mean over devices. vs: time, paired by seed.",
+        caption=f"{caption}. vs: time, paired by seed." if against else caption,
     )
     table.add_column("policy", no_wrap=True)
-    for name in ("time", "energy", "over budget", *(f"vs {name}" for name in BASELINES)):
+    for name in ("time", "energy", "over budget", *(f"vs {name}" for name in against)):
         table.add_column(name, justify="right")
     for policy, runs in results.items():
         time = over_seeds([run["total_time_s"] for run in runs])
         energy = over_seeds([run["energy_j_mean"] for run in runs])
-        devices = over_seeds([run["over_budget_devices"] for run in runs])["mean"]
+        devices = number_range([run["over_budget_devices"] for run in runs], "dev")
         joules = over_seeds([run["over_budget_j"] for run in runs])["mean"]
         table.add_row(
             folded_policy(policy),
             readable_time(time["mean"]) + _spread(time),
             f"{energy['mean']:.4g} J" + _spread(energy),
-            f"{devices:.3g} dev, {joules:.3g} J" if joules else "-",
-            *(_against(runs, results.get(name)) for name in BASELINES),
+            f"{devices}, {joules:.3g} J" if joules else "-",
+            *(_against(runs, results[name]) for name in against),
         )
     return table
 
 
-def _against(runs: Sequence[Summary], baseline: Sequence[Summary] | None) -> str:
-    """The saving against a baseline; nothing against itself or one that did not run."""
-    if baseline is None or runs is baseline:
+def _against(runs: Sequence[Summary], baseline: Sequence[Summary]) -> str:
+    """The time against a baseline's; nothing against itself."""
+    if runs is baseline:
         return ""
     saved = savings(runs, baseline)["mean"]
-    return "" if saved is None else f"{-saved:+.1%}"
+    return "" if saved is None else signed_percent(-saved)
 
 
 def parts_table(results: Mapping[str, Sequence[Summary]]) -> Table:
@@ -136,7 +138,7 @@ def point_rows(sweep: Sweep, outcome: Outcome) -> Iterator[tuple[list[str], str]
                 folded_policy(name),
                 readable_time(time["mean"]) + _spread(time),
                 f"{energy['mean']:.4g} J",
-                f"{devices['mean']:.3g} dev" if devices["mean"] else "-",
+                number_range(devices["per_seed"], "dev") if devices["mean"] else "-",
             ],
             "bold" if time["mean"] == fastest and len(ran) > 1 else "",
         )
@@ -200,6 +202,6 @@ def front_cells(point: FrontPoint | None) -> list[str]:
     """The numbers of a point of the front; None is one that strict budgets stopped."""
     if point is None:
         return ["infeasible", "", "", ""]
-    over = f"{point.over_budget_devices:.3g} dev" if point.over_budget_devices else "-"
+    over = number_range(point.over_by_seed, "dev") if point.over_budget_devices else "-"
     time, energy = readable_time(point.time_s), f"{point.energy_j:.4g} J"
     return [time, energy, over, "*" if point.efficient else ""]

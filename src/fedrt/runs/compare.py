@@ -204,6 +204,8 @@ def _train_together(
     with ExitStack() as stack:
         setup = make_run_setup(world, said.options, said.out / "tuning.json")
         stack.callback(setup.close)
+        for line in setup.notes if seed == said.seeds[0] else ():
+            note(line)
         shared: dict[bytes, Any] = {}
         rounds = []
         trainers = {name: Trainer(setup, shared) for name in jobs}

@@ -37,6 +37,8 @@ class FrontPoint:
     over_budget_devices: float
     over_budget_j: float
     efficient: bool
+    over_by_seed: tuple[int, ...] = ()
+    """Devices over budget on each seed."""
 
 
 def read_budgets(text: str) -> list[float]:
@@ -79,8 +81,15 @@ def front_points(outcomes: Sequence[Outcome]) -> list[FrontPoint]:
     flags = efficient([costs[i] for i in kept])
     best = {i for i, flag in zip(kept, flags, strict=True) if flag}
     return [
-        FrontPoint(budget_j, policy, *costs[i], *over[i], i in best)
-        for i, (budget_j, policy, _) in enumerate(rows)
+        FrontPoint(
+            budget_j,
+            policy,
+            *costs[i],
+            *over[i],
+            i in best,
+            tuple(means["over_budget_devices"]["per_seed"]),
+        )
+        for i, (budget_j, policy, means) in enumerate(rows)
     ]
 
 
@@ -112,5 +121,8 @@ def front_data(sweep: Sweep, outcomes: Sequence[Outcome]) -> dict[str, Any]:
 
 def save_front(out: Path, sweep: Sweep, outcomes: Sequence[Outcome]) -> None:
     """Write `front.csv` and `front.json` into a folder."""
-    write_csv(out / "front.csv", [asdict(point) for point in front_points(outcomes)])
+    rows = [asdict(point) for point in front_points(outcomes)]
+    for row in rows:
+        del row["over_by_seed"]
+    write_csv(out / "front.csv", rows)
     write_json(out / "front.json", front_data(sweep, outcomes))

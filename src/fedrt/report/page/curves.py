@@ -178,6 +178,8 @@ def summary_row(line: Line, lines: Sequence[Line]) -> dict[str, Any]:
         if known and len(known) == len(values):
             spread = over_seeds(known)
             row[key] = {"mean": spread["mean"], "std": spread["std"], "n": len(known)}
+            if key == "over_budget_devices":
+                row[key] |= {"least": min(known), "most": max(known)}
     row["against"] = {
         name: saved
         for name in baselines(lines)

@@ -54,7 +54,13 @@ def find(paths: Sequence[Path]) -> Found:
 def _look_at(path: Path, found: Found) -> None:
     if not path.is_dir():
         what = "is not a folder" if path.exists() else "is not there"
-        raise InputError(f"{path}: {what}; give a run directory or a folder of runs")
+        hint = "give a run directory or a folder of runs"
+        if path.name == "results":
+            hint = (
+                "the reproduced table comes with the repository: give CLONE/results, or make a"
+                " small one with fedrt reproduce table --quick and give runs/quick"
+            )
+        raise InputError(f"{path}: {what}; {hint}")
     said = read_json(path / "run.json") if (path / "run.json").is_file() else {}
     said = said if isinstance(said, dict) else {}
     studies = [(name, path) for name in STUDIES if (path / f"{name}.json").is_file()]

@@ -80,7 +80,7 @@ function frontOption(study) {
           ["energy", make("b", {}, sayJoules(of.energy_j_mean.mean))],
           ["", of.efficient ? "efficient: no other point within budgets beats it" : of.over_budget_devices.mean ? "not efficient: over budget" : "beaten by another"],
         ];
-        if (of.over_budget_devices.mean) rows.push([marked("▲ devices over budget", "over"), sayNumber(of.over_budget_devices.mean)]);
+        if (of.over_budget_devices.mean) rows.push([marked("▲ devices over budget", "over"), sayCount(of.over_budget_devices)]);
         return tip(at.seriesName, rows);
       },
     },
@@ -157,7 +157,7 @@ function studyTable(study) {
     const settings = point.settings.map((value) => (typeof value === "number" ? sayNumber(value, 6) : value));
     const ran = Object.entries(point.policies).map(([name, of]) => [
       ...settings, name, spreadTime(of.total_time_s), sayJoules(of.energy_j_mean.mean),
-      of.over_budget_devices.mean ? marked(`${sayNumber(of.over_budget_devices.mean, 3)} devices, ${sayJoules(of.over_budget_j.mean)}`, "over") : "–",
+      of.over_budget_devices.mean ? marked(`${sayCount(of.over_budget_devices)} devices, ${sayJoules(of.over_budget_j.mean)}`, "over") : "–",
       ...(study.kind === "front" ? [of.efficient ? "efficient" : ""] : []),
     ]);
     return [...ran, ...Object.entries(point.infeasible).map(([name, why]) => [...settings, name, why, "", ""])];

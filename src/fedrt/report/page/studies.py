@@ -102,6 +102,8 @@ def _numbers(of: Any) -> dict[str, Any]:
         }
         for key in NUMBERS
     }
+    devices = [finite(value) for value in of["over_budget_devices"]["per_seed"]]
+    numbers["over_budget_devices"] |= {"least": min(devices), "most": max(devices)}
     return numbers | ({"efficient": bool(of["efficient"])} if "efficient" in of else {})
 
 

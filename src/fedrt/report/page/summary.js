@@ -1,7 +1,11 @@
 // The table of outcomes, configs and commands, figures, problems, and how far a run has come.
 
 /** Less time than a baseline is what one wants to see: a minus sign and a percentage. */
-const sayAgainst = (saving) => (saving === undefined ? "" : `${saving >= 0 ? "−" : "+"}${sayPercent(Math.abs(saving), 1)}`);
+const sayAgainst = (saving) => {
+  if (saving === undefined) return "";
+  const text = sayPercent(Math.abs(saving), 1);
+  return Number.parseFloat(text) === 0 ? text : `${saving > 0 ? "−" : "+"}${text}`;
+};
 
 function fillSummary() {
   const { lines, baselines, notes } = page.data;
@@ -17,7 +21,7 @@ function fillSummary() {
     const done = row.ended === row.of ? String(line.rounds) : marked(`${line.done} of ${line.rounds}, unfinished`, "over");
     const time = spreadTime(row.total_time_s);
     const over = row.over_budget_devices && row.over_budget_devices.mean
-      ? marked(`▲ ${sayNumber(row.over_budget_devices.mean, 3)} devices, ${saySi(row.over_budget_j.mean, "J", 3)}`, "over")
+      ? marked(`▲ ${sayCount(row.over_budget_devices)} devices, ${saySi(row.over_budget_j.mean, "J", 3)}`, "over")
       : row.over_budget_devices ? "none" : "–";
     const cells = [
       make("span", {}, swatch(line.style), line.label),

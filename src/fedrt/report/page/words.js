@@ -41,6 +41,8 @@ function saySpread(of, [unit, size]) {
   return of.n > 1 ? `${mean} ± ${sayNumber(of.std / size, 2)} ${unit}` : `${mean} ${unit}`;
 }
 const spreadTime = (of) => (of ? saySpread(of, timeUnit(of.mean)) : "–");
+/** A number of things over seeds: the one they share, or the least and the greatest. */
+const sayCount = (of) => (of.least === of.most ? sayNumber(of.least) : `${sayNumber(of.least)} to ${sayNumber(of.most)}`);
 const spreadJoules = (of) => {
   if (!of) return "–";
   const [size, prefix] = prefixOf(of.mean);

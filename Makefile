@@ -4,12 +4,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test check format bench figures picture fuzz kill-campaign mutants mutants-short verify-cell clean
+.PHONY: help demo test test-variants check check-all format bench figures picture fuzz kill-campaign mutants \
+	mutants-short verify-cell clean
 
 help:
 	@echo "make demo    train six policies on digits, compare them, write their page (a minute)"
 	@echo "make test    all tests"
+	@echo "make test-variants   the numerical tests again as other processors would run them"
 	@echo "make check   format, lint, types, fast tests"
+	@echo "make check-all   the long forms of everything (hours)"
 	@echo "make format  let ruff rewrite the code"
 	@echo "make bench   the control benchmark (minutes)"
 	@echo "make figures write every figure in README and docs anew from results/ and benchmarks/results/"
@@ -28,11 +31,28 @@ demo: $(VENV)/.ready
 test: $(VENV)/.ready-dev
 	$(BIN)/python -m pytest -n 2
 
+# VARIANTS: which of the numerical tests; check-all takes the slow ones too.
+VARIANTS ?= numerical and not slow
+test-variants: $(VENV)/.ready-dev
+	tools/other_processors.sh -m "$(VARIANTS)" -n 2
+
 check: $(VENV)/.ready-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+# The long forms of everything; a campaign that takes longer than CI allows is added here.
+check-all: $(VENV)/.ready-dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -n 2
+	$(MAKE) test-variants VARIANTS=numerical
+	$(MAKE) mutants
+	$(MAKE) fuzz
+	$(MAKE) kill-campaign
+	$(MAKE) mutants
 
 format: $(VENV)/.ready-dev
 	$(BIN)/ruff format .

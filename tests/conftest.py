@@ -6,10 +6,12 @@ import signal
 from collections import Counter
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # Compiling the kernel makes the first example slow, and CI machines are shared: no deadlines.
-settings.register_profile("fedrt", deadline=None, derandomize=True)
+settings.register_profile(
+    "fedrt", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("fedrt")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,14 +19,16 @@ from fedrt.learning.samples import Samples
 from fedrt.learning.setup import DTYPES, ENGINES
 from fedrt.scenario import Scenario
 
-# Small models are quicker on one thread, and test processes share the cores.
-torch.set_num_threads(1)
+# Small models are quicker on one thread, and test processes share the cores; a variant of
+# `tools/other_processors.sh` asks for two.
+torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
 
 CPU = torch.device("cpu")
 SHAPES = {
     "resnet20": (3, 8, 8),
     "lenet5": (1, 16, 16),
     "small-cnn": (1, 8, 8),
+    "smooth-cnn": (1, 8, 8),
     "learning_cases:WithDropout": (1, 4, 4),
 }
 LEARNING = (

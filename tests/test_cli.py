@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from children import LIMIT_S
 from hypothesis import given, settings
 from junk import broken
 
@@ -27,7 +28,7 @@ STATE = ROOT / "examples" / "round.json"
 
 def fedrt(*args, **kwargs):
     command = [sys.executable, "-m", "fedrt", *map(str, args)]
-    return subprocess.run(command, capture_output=True, check=False, timeout=120, **kwargs)
+    return subprocess.run(command, capture_output=True, check=False, timeout=LIMIT_S, **kwargs)
 
 
 def test_plan_prints_the_answer_and_nothing_else(capsys):
@@ -108,7 +109,7 @@ def test_a_reader_that_goes_away_is_no_traceback():
         ["bash", "-c", f"{sys.executable} -m fedrt scenario list | head -c 1"],
         capture_output=True,
         check=False,
-        timeout=60,
+        timeout=LIMIT_S,
     )
     assert b"Traceback" not in done.stderr
 
@@ -220,7 +221,7 @@ def test_text_that_no_file_can_hold_is_refused(tmp_path, capsys):
 )
 def test_streams_that_are_closed_or_full(command, code, line):
     shell = ["bash", "-c", f"{sys.executable} -m fedrt {command}"]
-    done = subprocess.run(shell, capture_output=True, check=False, timeout=120)
+    done = subprocess.run(shell, capture_output=True, check=False, timeout=LIMIT_S)
     assert done.returncode == code
     assert done.stderr.decode() == ("" if line is None else line + "\n")
     assert done.stdout == b""

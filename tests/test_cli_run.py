@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from children import LIMIT_S, environment
 from pyarrow import parquet
 from trained import TRAINING, differences, start, train, trained
 
@@ -18,7 +19,6 @@ from fedrt.cli import main
 
 TESTS = Path(__file__).parent
 OPTIONS = [word for text in TRAINING for word in ("--set", text)]
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(TESTS)}
 
 
 def run_main(*words):
@@ -47,7 +47,7 @@ def test_without_a_terminal_progress_is_lines_on_stderr(tmp_path, capsys):
 
 def test_folders_are_numbered_where_none_is_named(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(TESTS))
+    monkeypatch.setenv("PYTHONPATH", environment()["PYTHONPATH"])
     assert run_main("--policy", "trained:Moody", "--seed", "7", "--json") == 0
     assert run_main("--json") == 0
     assert sorted(os.listdir("runs")) == ["run-tiny-1", "run-tiny-2"]
@@ -128,22 +128,30 @@ sys.exit(main(sys.argv[1:]))
 
 
 def test_the_directory_is_there_before_anything_heavy_and_ctrl_c_says_how_to_go_on(tmp_path):
-    """One long run from outside: its start, its middle, Ctrl-C, and its end."""
-    long = ["--set", "rounds.global_rounds=40"]
+    """One long run from outside: its start, its middle, Ctrl-C, and its end.
+
+    It pauses at every batch, half a second a round: it is far from its end when Ctrl-C comes.
+    """
+    leisurely = ("rounds.global_rounds=40", 'learning.model="trained:Leisurely"')
+    long = [word for text in leisurely for word in ("--set", text)]
     command = [sys.executable, "-c", SPY, "run", *OPTIONS, *long, "--device", "cpu"]
     command += ["--engine", "sequential", "--out", "run"]
     child = subprocess.Popen(
-        command, cwd=tmp_path, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        command,
+        cwd=tmp_path,
+        env=environment(FEDRT_TEST_PAUSE_S="0.02"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     run = tmp_path / "run"
     try:
-        limit = time.monotonic() + 60
+        limit = time.monotonic() + LIMIT_S
         while not (run / "checkpoints" / "000003.npz").exists():
             assert child.poll() is None, child.stderr.read()
             assert time.monotonic() < limit
             time.sleep(0.01)
         child.send_signal(signal.SIGINT)
-        out, err = (text.decode() for text in child.communicate(timeout=60))
+        out, err = (text.decode() for text in child.communicate(timeout=LIMIT_S))
     finally:
         child.kill()
         child.wait()
@@ -154,7 +162,7 @@ def test_the_directory_is_there_before_anything_heavy_and_ctrl_c_says_how_to_go_
     assert {told for _, told in heavy} == {"2"}
     assert "Traceback" not in err
     *_, stopped, last = err.splitlines()
-    assert stopped == "stopped; go on with: fedrt run --resume run"
+    assert stopped == "stopped; go on with: fedrt run --resume run --allow-code"
     assert last == "interrupted"
     # The tables have caught up with the newest checkpoint.
     saved = max(int(path.stem) for path in (run / "checkpoints").iterdir())
@@ -162,14 +170,14 @@ def test_the_directory_is_there_before_anything_heavy_and_ctrl_c_says_how_to_go_
     done = subprocess.run(
         [sys.executable, "-m", "fedrt", *stopped.split(": fedrt ")[1].split(), "--json"],
         cwd=tmp_path,
-        env=ENVIRONMENT,
+        env=environment(),
         capture_output=True,
         check=True,
-        timeout=120,
+        timeout=LIMIT_S,
     )
     assert json.loads(done.stdout)["global_rounds"] == 40
     assert done.stderr.decode() == f"going on after global round {saved - 1}\n"
-    reference = train(tmp_path / "untouched", trained("rounds.global_rounds=40"))
+    reference = train(tmp_path / "untouched", trained(*leisurely))
     assert differences(reference, run) == []
 
 

@@ -10,6 +10,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from fedrt.ledger import GivenAllowance, Ledger, PartOfBooks, overspend_j
 
+pytestmark = pytest.mark.numerical
+
 NONE = np.zeros(2)
 
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from children import LIMIT_S
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -15,7 +16,7 @@ README = (ROOT / "README.md").read_text()
 
 def run(*command: str) -> str:
     done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120
+        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=LIMIT_S
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

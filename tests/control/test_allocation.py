@@ -33,6 +33,8 @@ from fedrt.control.allocation import (
 from fedrt.control.allocation_kernel import MOST_TIME_STEPS, solve_clusters
 from fedrt.cost.uplink import hertz_seconds
 
+pytestmark = pytest.mark.numerical
+
 CVXPY_TOLERANCE = 1e-6  # what the solver can be trusted with, not what the search delivers
 FEASIBILITY = 1e-9
 

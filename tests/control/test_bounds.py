@@ -8,6 +8,8 @@ import pytest
 
 from fedrt.control.bounds import convergence_bound, omega_1, omega_2
 
+pytestmark = pytest.mark.numerical
+
 CASE = {
     "learning_rate": 0.01,
     "smoothness": 2.0,

@@ -15,6 +15,8 @@ from fedrt.control.consensus import (
     unlinked_distance,
 )
 
+pytestmark = pytest.mark.numerical
+
 
 def symmetric(size, values):
     matrix = np.zeros((size, size))

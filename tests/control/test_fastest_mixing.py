@@ -10,6 +10,8 @@ from fedrt.control.fastest_mixing import GAP, MOST_EXACT, fastest_weights, simpl
 from fedrt.control.mixing import best_constant_weights, contraction, metropolis_weights
 from fedrt.graph import is_connected
 
+pytestmark = pytest.mark.numerical
+
 
 def random_graph(seed, size=None):
     """A connected graph of 3 to 8 servers, from sparse to nearly complete."""

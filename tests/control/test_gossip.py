@@ -13,6 +13,8 @@ from fedrt.control.mixing import contraction
 from fedrt.control.topology import best_links, finish_time_s
 from fedrt.graph import is_connected
 
+pytestmark = pytest.mark.numerical
+
 
 def problem(seed, size, kappa=0.5, missing=0.0):
     """Finish times, seconds per hop, distances and the limit, near the paper's numbers."""

@@ -20,6 +20,8 @@ from fedrt.graph import is_connected
 from fedrt.runs.hindsight import whole_run
 from fedrt.world.world import World
 
+pytestmark = pytest.mark.numerical
+
 
 def random_graph(rng: np.random.Generator, size: int) -> np.ndarray:
     while True:
@@ -93,6 +95,15 @@ def test_a_cover_is_below_all_choices_and_its_least_is_one_of_them(size, rho):
         assert left == 0
         least = min(node.backhaul_s @ share for node in links.nodes)
         assert least == pytest.approx(min(choice @ share for choice in choices), rel=1e-9)
+
+
+def test_every_number_of_gossip_steps_is_covered_and_no_other():
+    """With a contraction limit any psi up to the most may be the best; without one, only 1."""
+    step_s = np.where(np.eye(4, dtype=bool), np.inf, 1.0)
+    distance = 1.0 - np.eye(4)
+    covered = [{n.psi for n in RoundLinks(step_s, distance, 9.0, 0.5, 3).nodes}]
+    covered += [{n.psi for n in RoundLinks(step_s, distance, 9.0, None, 3).nodes}]
+    assert covered == [{1, 2, 3}, {1}]
 
 
 def one_choice(world: World) -> tuple:

@@ -16,6 +16,8 @@ from fedrt.control.mixing import (
     slowest_contraction,
 )
 
+pytestmark = pytest.mark.numerical
+
 
 def graph(size, links):
     adjacency = np.zeros((size, size), dtype=bool)

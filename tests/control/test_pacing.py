@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from tiny import tiny
 
 from fedrt.control.allocation import even_upload_energy_j, slowest_compute_energy_j
@@ -12,6 +13,8 @@ from fedrt.control.foresight import guessed_later_s, soft_share_last
 from fedrt.control.pacing import MOST_MOVE, Prices, adjust, least_price_s_per_j, spending
 from fedrt.ledger import Pace
 from fedrt.world.world import World
+
+pytestmark = pytest.mark.numerical
 
 WORLD = World(tiny(), 0)
 

@@ -14,6 +14,8 @@ from fedrt.control.topology import best_links, finish_time_s, prune_greedily
 from fedrt.graph import parts_of, same_parts
 from fedrt.policies.base import keep_all_links
 
+pytestmark = pytest.mark.numerical
+
 RULES = [best_links, prune_greedily, keep_all_links]
 
 

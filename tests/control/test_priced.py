@@ -13,6 +13,8 @@ from fedrt.control.priced import PricedFleet
 from fedrt.cost.uplink import hertz_seconds
 from fedrt.world.observation import Observation
 
+pytestmark = pytest.mark.numerical
+
 
 def fleet(seed, edges=4, per_edge=5):
     """Observation and prices near the paper's numbers."""

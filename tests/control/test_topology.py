@@ -10,6 +10,8 @@ from fedrt.control.consensus import consensus_limit, meets_limit
 from fedrt.control.topology import best_links, finish_time_s, prune_greedily
 from fedrt.graph import is_connected
 
+pytestmark = pytest.mark.numerical
+
 
 def symmetric(size, values, fill=np.inf):
     matrix = np.full((size, size), fill)

@@ -13,6 +13,8 @@ from fedrt.ledger import overspend_j
 from fedrt.plan import Plan
 from fedrt.world.observation import Backhaul, Observation
 
+pytestmark = pytest.mark.numerical
+
 EXACT = 1e-15  # a few roundings of a double
 
 

@@ -15,6 +15,8 @@ from fedrt.cost.round import price
 from fedrt.plan import Plan
 from fedrt.world.observation import Observation
 
+pytestmark = pytest.mark.numerical
+
 
 def three_devices() -> tuple[Plan, Observation]:
     """Two devices on edge 0, one on edge 2, none on edge 1; round numbers.

@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
+from children import LIMIT_S
 from learning_cases import Case, engine_case, small
 from torch import Tensor
 from trained import ROOT  # which also puts tools on the path
@@ -74,23 +75,23 @@ def engine(case: Case, workers: int, **options: Any) -> tuple[RayEngine, list[st
     return RayEngine(pool), said
 
 
-def all_there(made: RayEngine, limit_s: float = 60.0) -> None:
+def all_there(made: RayEngine) -> None:
     """Wait until every worker is there."""
-    ends = time.monotonic() + limit_s
+    ends = time.monotonic() + LIMIT_S
     while made.pool.coming:
         assert time.monotonic() < ends, "workers did not come"
         for ref in made.pool._ready(list(made.pool.coming)):
             made.pool._welcome(ref)
 
 
-def train(made: RayEngine, models: Tensor, order: TrainingOrder, limit_s: float = 90.0) -> Tensor:
+def train(made: RayEngine, models: Tensor, order: TrainingOrder) -> Tensor:
     """The models after an order; an engine that hangs fails the test, not the machine."""
     found: list[Tensor] = []
     thread = threading.Thread(
         target=lambda: found.append(made.train(models, order).models), daemon=True
     )
     thread.start()
-    thread.join(limit_s)
+    thread.join(LIMIT_S)
     assert found, "no models came out"
     return found[0]
 

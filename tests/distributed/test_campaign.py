@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import subprocess
 import sys
 
 import pytest
+from children import LIMIT_S, environment
 from trained import ROOT
 
 
@@ -18,10 +18,10 @@ def test_three_trials_of_the_campaign():
     words = [sys.executable, str(ROOT / "tools" / "ray_campaign.py"), "--trials", "3", "--seed"]
     done = subprocess.run(
         [*words, "7"],
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        env=environment(ROOT / "src"),
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=6 * LIMIT_S,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]

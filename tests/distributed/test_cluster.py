@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import socket
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from children import LIMIT_S, environment
 from tiny import as_options
 from trained import ROOT, differences, start, train, trained
 
@@ -102,13 +102,12 @@ def test_a_run_on_a_cluster_of_its_own_is_that_of_stacked(tmp_path):
     whole = train(tmp_path / "whole", scenario, engine="stacked", chunk=2, workers=1)
     path = start(tmp_path / "ray", scenario, engine="ray", chunk=2, workers=2)
     words = [sys.executable, "-m", "fedrt", "run", "--json", "--allow-code", "--resume", str(path)]
-    there = [str(ROOT / "src"), str(ROOT / "tests")]
     done = subprocess.run(
         [*words, "--address", "local"],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(there)},
+        env=environment(ROOT / "src"),
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=LIMIT_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr

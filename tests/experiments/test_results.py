@@ -19,8 +19,16 @@ from fedrt.learning.originals import ORIGINALS
 from fedrt.report.reproduction import latex_table, markdown_table
 from fedrt.runs.loop import make_world
 
+pytestmark = pytest.mark.numerical
+
 RESULTS = ROOT / "results"
 FOLDER = os.environ.get("FEDRT_DATA")
+
+SAME = {"loss": 1e-6, "ends_at_s": 1e-9, "energy_j_mean": 1e-9}
+"""Losses are float32: instruction sets, threads and mkldnn move them by 2e-8 on digits and by 1e-7
+on FEMNIST. Seconds and joules are control's, in float64."""
+SAME_CONSENSUS = {"digits": 1e-6, "femnist": 1e-3}
+"""1e-7 and 7e-5 seen. FEMNIST's models lie 1e-4 apart, of a norm of 46 kept to 6e-8."""
 
 
 def has_data(case: str) -> bool:
@@ -36,12 +44,12 @@ def test_the_first_rounds_are_the_committed_ones(case):
     kept = json.loads((RESULTS / "first_rounds.json").read_text())["rounds"][case]
     found = first_rounds(case)
     assert len(found) == len(kept) == 3
-    for name, tolerance in (("loss", 1e-4), ("ends_at_s", 1e-9), ("energy_j_mean", 1e-9)):
+    for name, tolerance in {**SAME, "consensus": SAME_CONSENSUS[case]}.items():
         wanted = [row[name] for row in kept]
-        assert_allclose([row[name] for row in found], wanted, rtol=tolerance)
-    # Float32 differs between processors; a sample at the border may fall on either side.
+        assert_allclose([row[name] for row in found], wanted, rtol=tolerance, err_msg=name)
+    # A sample or two of hundreds may lie so near a border that rounding decides.
     wanted = [row["accuracy"] for row in kept]
-    assert_allclose([row["accuracy"] for row in found], wanted, atol=0.01)
+    assert_allclose([row["accuracy"] for row in found], wanted, atol=0.008)
 
 
 @pytest.mark.parametrize(

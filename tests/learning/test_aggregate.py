@@ -18,6 +18,8 @@ from fedrt.learning.aggregate import (
     pairwise_distance,
 )
 
+pytestmark = pytest.mark.numerical
+
 ULP = {torch.float32: 2.0**-23, torch.float64: 2.0**-52}
 
 

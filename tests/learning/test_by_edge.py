@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +14,8 @@ from learning_cases import engine_case
 from fedrt.learning import engine_stacked
 from fedrt.learning.engine import TrainingOrder
 from fedrt.learning.engine_stacked import StackedEngine, _edge_blocks
+
+pytestmark = pytest.mark.numerical
 
 FIELDS = ("devices", "edge_of_device", "local_steps", "weight")
 

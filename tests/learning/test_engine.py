@@ -26,7 +26,7 @@ ENGINE_NAMES = list(ENGINES)
 SAME = 1e-5
 """What order and threads may change, relative to the update's norm per edge round."""
 
-pytestmark = pytest.mark.parametrize("engine", ENGINE_NAMES)
+pytestmark = [pytest.mark.numerical, pytest.mark.parametrize("engine", ENGINE_NAMES)]
 
 
 def plain_loop(case: Case, *, augment: bool = False) -> list[dict[str, torch.Tensor]]:

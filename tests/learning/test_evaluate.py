@@ -20,6 +20,8 @@ from fedrt.learning.flat import FlatModel
 from fedrt.learning.models import make_model
 from fedrt.learning.samples import Samples
 
+pytestmark = pytest.mark.numerical
+
 
 def test_accuracy_by_hand_with_batch_norm():
     shape = (3, 4, 4)

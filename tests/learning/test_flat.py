@@ -11,6 +11,8 @@ from torch.nn import functional as fn
 from fedrt.learning.flat import FlatModel
 from fedrt.learning.models import MODELS, make_model, parameter_count
 
+pytestmark = pytest.mark.numerical
+
 
 def made(name: str, seed: int = 0) -> nn.Module:
     return make_model(name, SHAPES[name], 5, seed)

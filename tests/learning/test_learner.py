@@ -27,6 +27,8 @@ from fedrt.scenario import Scenario
 from fedrt.turns import Distances, EdgeRound, GlobalRound
 from fedrt.world.world import World
 
+pytestmark = pytest.mark.numerical
+
 ALONE = ("fleet.num_edges=1", "fleet.num_devices=4", "fleet.cluster_sizes=[4]")
 RING = ("fleet.num_edges=4", "fleet.cluster_sizes=[2,2,2,1]", 'base_graph={kind="ring"}')
 

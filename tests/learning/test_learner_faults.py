@@ -18,6 +18,8 @@ from fedrt.policies import make_policy
 from fedrt.runs.loop import run_rounds
 from fedrt.world.world import World
 
+pytestmark = pytest.mark.numerical
+
 
 def test_servers_whose_link_is_down_do_not_compare_their_models():
     """A pair measures only where the last mixing linked it and the link is up now."""

@@ -20,6 +20,8 @@ from fedrt.learning.models import (
     parameter_count,
 )
 
+pytestmark = pytest.mark.numerical
+
 CIFAR, FEMNIST, DIGITS = (3, 32, 32), (1, 28, 28), (1, 8, 8)
 
 
@@ -30,6 +32,7 @@ CIFAR, FEMNIST, DIGITS = (3, 32, 32), (1, 28, 28), (1, 8, 8)
         ("resnet20", FEMNIST, 62, 272_814),
         ("lenet5", FEMNIST, 10, 431_080),
         ("small-cnn", DIGITS, 10, 6_090),
+        ("smooth-cnn", DIGITS, 10, 6_090),
     ],
 )
 def test_parameter_counts(name, shape, classes, count):
@@ -145,7 +148,7 @@ def test_a_users_module_by_import_path():
 @pytest.mark.parametrize(
     ("name", "shape", "words"),
     [
-        ("resnet2", DIGITS, "must be one of resnet20, lenet5, small-cnn, or an import path"),
+        ("resnet2", DIGITS, "must be one of resnet20, lenet5, small-cnn, smooth-cnn, or an"),
         ("resnet20", (64,), "cannot be made for inputs of (64,)|does not fit inputs of (64,)"),
         ("lenet5", DIGITS, "does not fit inputs of (1, 8, 8)"),
         ("lenet5", (1, 28, 40), "does not fit inputs of (1, 28, 40)"),

@@ -11,6 +11,8 @@ from torch.nn import functional as fn
 
 from fedrt.learning.pooling import over_space, windows_side_by_side
 
+pytestmark = pytest.mark.numerical
+
 
 def batch_innermost(x: torch.Tensor) -> torch.Tensor:
     return x.permute(1, 2, 3, 0).contiguous().permute(3, 0, 1, 2)

@@ -16,6 +16,8 @@ from fedrt.learning.reorder import pool_before_relu
 from fedrt.learning.rows import FEW, MANY, NARROW, convolve, pays
 from fedrt.learning.stack import StackedModule
 
+pytestmark = pytest.mark.numerical
+
 EXACT = {"rtol": 1e-12, "atol": 1e-11}
 
 

@@ -13,6 +13,8 @@ from numpy.testing import assert_allclose
 from fedrt.learning.datasets import Dataset, load_dataset
 from fedrt.learning.samples import Samples, augment
 
+pytestmark = pytest.mark.numerical
+
 
 def floats(*shape: int) -> Dataset:
     rng = np.random.default_rng(2)

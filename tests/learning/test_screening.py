@@ -18,6 +18,8 @@ from fedrt.learning.workers import WorkerEngine, split_order
 from fedrt.scenario.faults import Noise, NotANumber, SignFlip, WrongShape
 from fedrt.turns import REASONS
 
+pytestmark = pytest.mark.numerical
+
 ATTACKS = {
     "flip": SignFlip(share=1.0, scale=2.0),
     "noise": Noise(share=1.0, scale=3.0),

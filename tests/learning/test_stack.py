@@ -26,6 +26,8 @@ from fedrt.learning.grouped import convolve
 from fedrt.learning.models import MODELS
 from fedrt.learning.stack import StackedModule
 
+pytestmark = pytest.mark.numerical
+
 LIMITS = {"float32": 1e-5, "float64": 1e-12}
 FIELDS = ("devices", "edge_of_device", "local_steps", "weight")
 SIDE = (2, 4, 4)

@@ -26,6 +26,8 @@ from fedrt.learning.models import make_model
 from fedrt.learning.samples import Samples
 from fedrt.learning.workers import WorkerEngine, split_order
 
+pytestmark = pytest.mark.numerical
+
 FIELDS = ("devices", "edge_of_device", "local_steps", "weight")
 ODD_ROUND = 66
 CHUNK = 2

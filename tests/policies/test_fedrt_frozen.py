@@ -17,6 +17,8 @@ from fedrt.policies import make_policy
 from fedrt.runs.loop import make_world, run_rounds
 from fedrt.scenario import load_scenario
 
+pytestmark = pytest.mark.numerical
+
 GOLDEN = Path(__file__).parent / "golden_fedrt_rounds.json"
 ROUNDS = 4
 WORLDS = [

@@ -19,6 +19,8 @@ from fedrt.policies.fedrt_plus import FedRTPlus
 from fedrt.runs.loop import contraction_limit, make_world, run_rounds
 from fedrt.scenario import load_scenario
 
+pytestmark = pytest.mark.numerical
+
 STATE = json.loads((Path(__file__).parents[2] / "examples" / "round.json").read_text())
 PARTS = ("exact_links", "joint_gossip", "slack", "pacing", "gossip_and_slack")
 

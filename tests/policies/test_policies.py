@@ -21,6 +21,8 @@ from fedrt.ledger import GivenAllowance
 from fedrt.policies import POLICIES, make_policy
 from fedrt.policies.mll_sgd import steps_by_speed
 
+pytestmark = pytest.mark.numerical
+
 GOLDEN = Path(__file__).parent / "golden_fedrt.json"
 OPTIMISING = ("fedrt", "static-t", "fedrt-plus")
 EVEN = ("static-r", "ce-fedavg", "mll-sgd")

@@ -6,6 +6,7 @@ import os
 import shutil
 
 import pytest
+from children import LIMIT_S
 from page_data import POLICIES, ROUNDS
 from tiny import as_options, tiny
 from trained import train, trained
@@ -62,7 +63,9 @@ def browser():
         pytest.skip("no Chromium on this machine: install the chromium package")
     with sync_api.sync_playwright() as playwright:
         # Chromium's own sandbox refuses to run as root, as tests in containers do.
-        launched = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        launched = playwright.chromium.launch(
+            executable_path=path, args=["--no-sandbox"], timeout=1000 * LIMIT_S
+        )
         yield launched
         launched.close()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import socket
@@ -17,6 +16,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
+from children import LIMIT_S, environment
 from pyarrow import parquet
 from tiny import tiny
 from trained import TRAINING
@@ -65,7 +65,7 @@ def estimated(tmp_path):
 
 def get(server: Server, path: str, **headers: str):
     request = urllib.request.Request(server.address + path, headers=headers)
-    with urllib.request.urlopen(request, timeout=20) as answer:
+    with urllib.request.urlopen(request, timeout=LIMIT_S) as answer:
         return answer.status, dict(answer.headers), answer.read()
 
 
@@ -85,7 +85,7 @@ def test_data_come_with_a_tag_and_again_only_when_they_change(estimated, serve):
     tag = headers["ETag"]
     assert status(server, "data.json", **{"If-None-Match": tag}) == 304
     (estimated / "fedrt-0" / "summary.json").unlink()
-    until = time.monotonic() + 60
+    until = time.monotonic() + LIMIT_S
     while status(server, "data.json", **{"If-None-Match": tag}) == 304:
         assert time.monotonic() < until
         time.sleep(0.05)
@@ -123,7 +123,7 @@ def test_it_gives_the_page_its_data_and_figures_and_nothing_else(estimated, serv
         assert status(server, "data.json", Host=name) == 421
     assert status(server, "", Host="localhost:1234") == 200
     for method in ("POST", "PUT", "DELETE"):
-        connection = HTTPConnection(*server.server_address, timeout=20)
+        connection = HTTPConnection(*server.server_address, timeout=LIMIT_S)
         connection.request(method, "/data.json")
         assert connection.getresponse().status == 501
         connection.close()
@@ -153,17 +153,14 @@ def start_run(out: Path) -> subprocess.Popen:
     settings = (*TRAINING, f"rounds.global_rounds={ROUNDS}", 'learning.model="trained:Leisurely"')
     options = [word for text in settings for word in ("--set", text)]
     options += ["--engine", "sequential", "--device", "cpu", "--out", str(out)]
-    # Slow enough to be watched: 28 batches a round.
-    return run_fedrt("run", "quickstart", *options, pause_s=0.01)
+    # Slow enough to be watched: 28 batches a round, more than a minute in all.
+    return run_fedrt("run", "quickstart", *options, pause_s=0.05)
 
 
 def run_fedrt(*words: str, pause_s: float = 0.0) -> subprocess.Popen:
-    environment = os.environ | {
-        "PYTHONPATH": os.pathsep.join([*sys.path, str(TESTS)]),
-        "FEDRT_TEST_PAUSE_S": str(pause_s),
-    }
     command = [sys.executable, "-m", "fedrt", *words]
-    return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    variables = environment(FEDRT_TEST_PAUSE_S=str(pause_s))
+    return subprocess.Popen(command, env=variables, stderr=subprocess.PIPE, text=True)
 
 
 @pytest.mark.slow
@@ -171,15 +168,19 @@ def test_watching_a_run_that_trains_is_killed_and_goes_on(tmp_path, serve, view)
     out = tmp_path / "run"
     run = start_run(out)
     try:
-        while not (out / "run.json").exists():
+        while not (out / "rounds.parquet").exists():
             assert run.poll() is None, run.stderr.read()
             time.sleep(0.05)
+        # It stands still while the browser, which may take its time, is not looking for news.
+        run.send_signal(signal.SIGSTOP)
         server = serve(out)
         page, other = view(server.address), view(server.address)
         done = "fedrtPage.data && fedrtPage.data.progress.done"
-        page.wait(f"{done} > 0", 240)
+        page.wait(f"{done} > 0")
         first = page.run(done)
+        run.send_signal(signal.SIGCONT)
         page.wait(f"{done} > {first}")
+        run.send_signal(signal.SIGSTOP)
         other.wait(f"{done} > {first}")
         assert "left" in page.tab.locator("#progress-text").inner_text()
         page.show("chart-loss")
@@ -195,8 +196,8 @@ def test_watching_a_run_that_trains_is_killed_and_goes_on(tmp_path, serve, view)
     assert killed_at < ROUNDS
     again = run_fedrt("run", "--allow-code", "--resume", str(out), "--json")
     try:
-        page.wait(f"{done} > {killed_at}", 120)
-        page.wait("fedrtPage.data.progress.ended === 1", 240)
+        page.wait(f"{done} > {killed_at}")
+        page.wait("fedrtPage.data.progress.ended === 1")
     finally:
         again.kill()
         again.communicate()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+from children import LIMIT_S
+
 
 class Viewer:
     """A page in the browser that remembers what went wrong and who was asked for what."""
@@ -12,6 +14,7 @@ class Viewer:
         self.address = address
         size = {"width": width, "height": 900}
         self.tab = browser.new_page(viewport=size, color_scheme=theme)
+        self.tab.set_default_timeout(1000 * LIMIT_S)
         self.errors: list[str] = []
         self.requests: list[str] = []
         self.tab.on("pageerror", lambda error: self.errors.append(str(error)))
@@ -38,9 +41,9 @@ class Viewer:
     def run(self, script: str, *argument):
         return self.tab.evaluate(script, *argument)
 
-    def wait(self, script: str, seconds: float = 60.0) -> None:
+    def wait(self, script: str) -> None:
         """Wait until something holds; by asking, since the page's policy lets nobody evaluate."""
-        until = time.monotonic() + seconds
+        until = time.monotonic() + LIMIT_S
         while not self.run(script):
             assert time.monotonic() < until, f"still not so: {script}"
             self.tab.wait_for_timeout(20)
@@ -79,5 +82,5 @@ class Viewer:
         self.tab.mouse.move(box["x"] + x - 3, box["y"] + y - 3)
         self.tab.mouse.move(box["x"] + x, box["y"] + y)
         tip = self.tab.locator(f"#{chart} .tip")
-        tip.wait_for(state="visible", timeout=5000)
+        tip.wait_for(state="visible", timeout=1000 * LIMIT_S)
         return tip.inner_text()

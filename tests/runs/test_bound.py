@@ -28,6 +28,8 @@ from fedrt.runs.loop import see_backhaul
 from fedrt.runs.recorded import stand_in_distances
 from fedrt.world.world import World
 
+pytestmark = pytest.mark.numerical
+
 # What the search for prices may leave between two bounds that should be in order.
 SEARCH = 1e-4
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from children import LIMIT_S, environment
 from pyarrow import parquet
 from tiny import as_options, tiny
 
@@ -97,13 +98,12 @@ def test_same_seed_same_bytes_in_any_order_and_any_process(tmp_path):
     options = as_options('channel={kind="gauss-markov",mean_db=8,std_db=4,correlation=0.8}')
     command = [sys.executable, "-m", "fedrt", "estimate", *options, "--seeds", "1,0"]
     command += ["--policies", "static-t,mll-sgd,fedrt,fedrt-plus,ce-fedavg,static-r"]
-    environment = {**os.environ, "PYTHONHASHSEED": "7"}
     subprocess.run(
         [*command, "--out", str(tmp_path / "c"), "--json"],
-        env=environment,
+        env=environment(PYTHONHASHSEED="7"),
         check=True,
         capture_output=True,
-        timeout=120,
+        timeout=LIMIT_S,
     )
     first = tables_below(tmp_path / "a")
     assert len(first) == 6 * 2 * 4
@@ -197,7 +197,7 @@ def test_a_killed_run_reads(instant_s, tmp_path):
         assert child.poll() is None
     finally:
         child.send_signal(signal.SIGKILL)
-        child.wait(timeout=20)
+        child.wait(timeout=LIMIT_S)
         child.stdout.close()
     if instant_s is not None:
         assert read_all(out) == 3 + len(WHOLE) - 1

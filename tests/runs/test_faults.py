@@ -24,6 +24,8 @@ from fedrt.runs.failures import COUNTS
 from fedrt.runs.loop import run_rounds
 from fedrt.world.world import World
 
+pytestmark = pytest.mark.numerical
+
 EVERYTHING = (
     "faults.silent={kind='random',probability=0.2}",
     "faults.absent={kind='markov',mean_up=5,mean_down=2}",

@@ -18,6 +18,8 @@ from fedrt.policies import POLICIES, make_policy
 from fedrt.runs.loop import Distances, GlobalRound, StandIn, run_rounds, see_backhaul
 from fedrt.world.world import World
 
+pytestmark = pytest.mark.numerical
+
 FEW_EDGES = ("fleet.num_edges=6", "fleet.num_devices=12", "fleet.cluster_sizes=even")
 
 

@@ -70,8 +70,7 @@ def test_where_nothing_is_known_every_link_that_is_up_counts_the_same():
     """Zero distances: each pair counts 1, and the limit is what the links that are up leave."""
     world = World(tiny(*FOUR, DOWN, "control.kappa=1", "rounds.global_rounds=12"), 1)
     for t in range(12):
-        seen = see_backhaul(world, t, np.zeros((4, 4)), 0.25)
+        seen = see_backhaul(world, t, np.zeros((4, 4)))
         assert_array_equal(seen.consensus_distance, ~np.eye(4, dtype=bool))
         missing = 12 - world.links_up(t).sum()
         assert_allclose(seen.consensus_limit, missing / 16, rtol=1e-15)
-        assert seen.contraction_limit == 0.25

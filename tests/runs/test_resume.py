@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from children import LIMIT_S, environment
 from tiny import tiny
 from trained import OPTIONS, campaign, differences, go_on, start, train, trained
 
@@ -25,6 +26,8 @@ from fedrt.runs.directory import SUMMARY, TRAINED_SUMMARY, RunDirectory
 from fedrt.runs.estimate import estimate
 from fedrt.runs.training import carry_on, start_run
 from fedrt.turns import Distances
+
+pytestmark = pytest.mark.numerical
 
 
 @pytest.fixture(scope="module")
@@ -389,10 +392,10 @@ def test_a_really_full_disk(tmp_path):
     command = ["unshare", "--map-root-user", "--mount", sys.executable, "-c", FULL]
     done = subprocess.run(
         [*command, str(small), str(Path(__file__).parents[1])],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env=environment(),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=LIMIT_S,
         check=False,
     )
     if done.returncode and ("no tmpfs" in done.stderr or "unshare" in done.stderr):

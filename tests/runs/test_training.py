@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from children import LIMIT_S, environment
 from pyarrow import parquet
 from trained import differences, go_on, start, train, trained
 
@@ -19,6 +18,8 @@ from fedrt.runs.checkpoint import Checkpoints
 from fedrt.runs.estimate import estimate
 from fedrt.runs.training import carry_on
 from fedrt.scenario import load_scenario
+
+pytestmark = pytest.mark.numerical
 
 WHOLE = {
     *("config.toml", "run.json", "environment.json", "summary.json", "checkpoints", ".lock"),
@@ -93,15 +94,10 @@ def test_the_same_run_in_another_process(run, tmp_path):
     subprocess.run(
         [sys.executable, "-c", code],
         cwd=tmp_path,
-        env={
-            **os.environ,
-            "PYTHONPATH": str(Path(__file__).parents[1]),
-            "PYTHONHASHSEED": "7",
-            "OMP_NUM_THREADS": "1",
-        },
+        env=environment(PYTHONHASHSEED="7"),
         check=True,
         capture_output=True,
-        timeout=120,
+        timeout=LIMIT_S,
     )
     assert differences(run, path) == []
 

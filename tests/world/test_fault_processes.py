@@ -152,6 +152,10 @@ def test_attackers_are_a_share_of_each_cluster_all_through():
     assert_array_equal(np.bincount(of.fleet.edge_of_device[of.faults.attackers]), [2, 2, 2, 2])
     other = world(nine, "faults.attack={kind='sign-flip',share=0.2223}", seed=1)
     assert (of.faults.attackers != other.faults.attackers).any()
+    uneven = "fleet={num_edges=3,num_devices=15,cluster_sizes=[9,3,3]}"
+    for seed in range(5):
+        of = world(uneven, "faults.attack={kind='sign-flip',share=0.3334}", seed=seed)
+        assert_array_equal(np.bincount(of.fleet.edge_of_device[of.faults.attackers]), [3, 1, 1])
     of = world(nine, "faults.attack={kind='nan',devices=[3,30]}")
     assert np.flatnonzero(of.faults.attackers).tolist() == [3, 30]
 

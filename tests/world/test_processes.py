@@ -13,6 +13,8 @@ from fedrt.world.fleet import draw_fleet
 from fedrt.world.processes import make_channel
 from fedrt.world.world import World
 
+pytestmark = pytest.mark.numerical
+
 MANY = ("fleet.num_devices=20000", "fleet.cluster_sizes=even")
 FIVE_ERRORS = 5 / np.sqrt(20_000)
 

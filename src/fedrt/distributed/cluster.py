@@ -25,8 +25,8 @@ from fedrt.learning.workers import ENVIRONMENT
 LOCAL = "local"
 PORT = 6379
 """Ray's own default."""
-ANSWER_S = 5.0
-"""How long a cluster may take to answer at all."""
+ANSWER_S = 30.0
+"""How long a cluster may take to answer at all; a busy machine takes seconds."""
 STARTS = 3
 """Tries to start a cluster: Ray gives its processes 30 s, and a busy machine may take longer."""
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}

@@ -1,0 +1,75 @@
+"""What fedrt-plus remembers of a run: what came after each edge round, and the limit of mixing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from tiny import tiny
+
+from fedrt.control.foresight import FEWEST
+from fedrt.control.gossip import Gossip
+from fedrt.control.pacing import Prices
+from fedrt.cost.backhaul import link_time_s
+from fedrt.policies.fedrt_plus import FedRTPlus, Memory, _keeps_limits
+from fedrt.runs.loop import make_world, run_rounds, see_backhaul
+
+# Long enough for rounds of the run itself to take the place of the first guess.
+LONG = f"rounds.global_rounds={FEWEST + 3}"
+
+
+@pytest.mark.parametrize("edge_rounds", [1, 3, 4])
+def test_what_came_after_each_edge_round_is_added_up_from_the_end(edge_rounds):
+    """After the last: mixing. Before that: one edge round and mixing, two and mixing, and so on."""
+    policy = FedRTPlus()
+    world = make_world(tiny(LONG, f"rounds.edge_rounds={edge_rounds}"), 0)
+    for t, done in enumerate(run_rounds(world, policy)):
+        memory, last = policy.memory, done.last
+        assert len(memory.later_s) == t + 1
+        assert len(memory.nominal_s) == edge_rounds
+        step_s = link_time_s(last.seen.model_bits, 1, last.seen.backhaul.bps)
+        kept_s = np.where(last.plan.topology, last.plan.gossip_steps * step_s, 0.0).max(axis=1)
+        for r in range(edge_rounds):
+            by_hand = kept_s + sum(memory.nominal_s[r + 1 :])
+            np.testing.assert_allclose(memory.later_s[-1][r], by_hand, rtol=1e-12)
+        # Edge rounds differ: their order matters.
+        if edge_rounds > 1:
+            assert np.ptp(memory.nominal_s, axis=0).min() > 0
+
+
+def test_samples_of_what_may_come_are_those_of_the_same_edge_round():
+    policy = FedRTPlus(memory=Memory(Prices.unknown(2)))
+    nominal_s = np.array([4.0, 8.0])
+    for r, to_come in ((0, 2), (1, 1), (2, 0)):
+        # Too few rounds yet: every edge round to come takes the mean of the clusters, 6 s.
+        pace = SimpleNamespace(r=r, edge_rounds=3)
+        np.testing.assert_array_equal(policy._later_s(pace, nominal_s), [[6.0 * to_come] * 2])
+    rows = np.random.default_rng(0).uniform(1, 9, (FEWEST, 3, 2))
+    policy.memory.later_s = list(rows[:-1])
+    pace = SimpleNamespace(r=1, edge_rounds=3)
+    np.testing.assert_array_equal(policy._later_s(pace, nominal_s), [[6.0, 6.0]])
+    policy.memory.later_s = list(rows)
+    for r in range(3):
+        pace = SimpleNamespace(r=r, edge_rounds=3)
+        np.testing.assert_array_equal(policy._later_s(pace, nominal_s), rows[:, r])
+
+
+def test_a_plan_that_mixes_worse_than_the_limit_says_so():
+    """0.5^2 = 0.25 keeps a limit of 0.25 and 0.26, and breaks one of 0.24."""
+    world = make_world(tiny(), 0)
+    backhaul = see_backhaul(world, 0, world.stand_in_distance(0))
+    everyone = ~np.eye(3, dtype=bool)
+    gossip = Gossip(everyone, 2, np.full((3, 3), 1 / 3), 0.5)
+
+    def keeps(rho: float | None, gossip: Gossip = gossip) -> bool:
+        seen = replace(world.observe(0, 1), backhaul=replace(backhaul, contraction_limit=rho))
+        return _keeps_limits(seen, gossip)
+
+    assert [keeps(rho) for rho in (0.24, 0.25, 0.26)] == [False, True, True]
+    # Nothing is asked without a limit, and nothing is known under the scenario's rule.
+    assert keeps(None)
+    assert keeps(0.24, replace(gossip, mixing=None))
+    # The consensus limit counts as well: without links nothing bridges a distance.
+    assert not keeps(0.26, replace(gossip, topology=np.zeros((3, 3), dtype=bool)))

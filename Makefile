@@ -52,7 +52,6 @@ check-all: $(VENV)/.ready-dev
 	$(MAKE) mutants
 	$(MAKE) fuzz
 	$(MAKE) kill-campaign
-	$(MAKE) mutants
 
 format: $(VENV)/.ready-dev
 	$(BIN)/ruff format .

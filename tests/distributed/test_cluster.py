@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shutil
 import socket
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from tiny import as_options
 from trained import ROOT, differences, start, train, trained
 
 from fedrt.cli import main
-from fedrt.errors import InputError
+from fedrt.errors import FedrtError, InputError
 
 needs_ray = pytest.mark.skipif(
     importlib.util.find_spec("ray") is None, reason="needs the ray extra"
@@ -123,3 +124,50 @@ def test_addresses():
     assert read_address("head.example:7000") == ("head.example", 7000)
     with pytest.raises(InputError):
         read_address("head:")
+
+
+LISTENING = r"""
+import os, re, subprocess
+from pathlib import Path
+import ray
+from fedrt.distributed.cluster import connect
+
+def mine(pid):
+    while pid > 1 and pid != os.getpid():
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return pid == os.getpid()
+
+cluster = connect(None, 1)
+try:
+    assert ray.get(ray.remote(lambda: 7).remote()) == 7
+    rows = subprocess.run(["ss", "-ltnpH"], capture_output=True, text=True, check=True).stdout
+    for row in rows.splitlines():
+        if any(mine(int(pid)) for pid in re.findall(r"pid=(\d+)", row)):
+            print(row.split()[3].rpartition(":")[0], re.search(r'"(.*?)"', row)[1])
+finally:
+    cluster.end()
+"""
+
+
+@needs_ray
+@pytest.mark.skipif(shutil.which("ss") is None, reason="needs ss, of the package iproute2")
+def test_a_cluster_of_ones_own_listens_on_loopback_alone():
+    done = subprocess.run(
+        [sys.executable, "-c", LISTENING], capture_output=True, text=True, check=True
+    )
+    rows = [line.split() for line in done.stdout.splitlines()]
+    assert {"raylet", "gcs_server"} <= {name for _, name in rows}
+    assert {where for where, _ in rows} <= {"127.0.0.1", "[::ffff:127.0.0.1]", "[::1]"}
+
+
+@needs_ray
+def test_a_cluster_that_others_could_reach_is_ended(monkeypatch):
+    from fedrt.distributed import cluster
+
+    ended = []
+    monkeypatch.setattr(cluster.ray, "nodes", lambda: [{"NodeManagerAddress": "10.0.0.7"}])
+    monkeypatch.setattr(cluster.ray, "shutdown", lambda: ended.append(True))
+    monkeypatch.setattr(cluster.ray, "init", lambda **options: None)
+    with pytest.raises(FedrtError, match=r"listens on 10\.0\.0\.7, not on 127\.0\.0\.1 alone"):
+        cluster.connect(None, 1)
+    assert ended == [True]

@@ -1,6 +1,7 @@
 """The Ray cluster that a run trains on: one of its own on this machine, or one at an address.
 
-Trusted networks only: whoever reaches a Ray cluster can run code on it.
+Trusted networks only: whoever reaches a Ray cluster can run code on it. One of a run's own listens
+on the loopback address alone, so that only this machine reaches it.
 """
 
 from __future__ import annotations
@@ -8,7 +9,8 @@ from __future__ import annotations
 import logging
 import socket
 import warnings
-from contextlib import chdir, suppress
+from collections.abc import Iterator
+from contextlib import chdir, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from fedrt.learning.tuning import cores
 from fedrt.learning.workers import ENVIRONMENT
 
 LOCAL = "local"
+LOOPBACK = "127.0.0.1"
 PORT = 6379
 """Ray's own default."""
 ANSWER_S = 30.0
@@ -85,8 +88,11 @@ def read_address(text: str) -> tuple[str, int]:
 def _start(workers: int) -> None:
     for tries in range(1, STARTS + 1):
         try:
-            with environment(ENVIRONMENT):
-                ray.init(address=LOCAL, num_cpus=workers, include_dashboard=False, **QUIET)
+            with environment(ENVIRONMENT), _on_loopback() as where:
+                ray.init(address=LOCAL, num_cpus=workers, include_dashboard=False, **where, **QUIET)
+            _refuse_other_addresses()
+        except FedrtError:
+            raise
         except Exception as error:
             with suppress(Exception):
                 ray.shutdown()
@@ -95,6 +101,36 @@ def _start(workers: int) -> None:
                 raise FedrtError(f"--engine ray: {words}") from None
         else:
             return
+
+
+@contextmanager
+def _on_loopback() -> Iterator[dict[str, Any]]:
+    """In the block Ray's own processes get the loopback address, and listen on nothing else.
+
+    By itself Ray puts a machine's address in its place wherever clusters are supported: it does not
+    on the systems where they are not, so for a cluster of one machine this is taken for one.
+    """
+    from ray._private import ray_constants
+
+    before = ray_constants.ENABLE_RAY_CLUSTER
+    ray_constants.ENABLE_RAY_CLUSTER = False
+    try:
+        with environment({ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR: "0"}):
+            yield {"_node_ip_address": LOOPBACK}
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = before
+
+
+def _refuse_other_addresses() -> None:
+    """End a cluster that others could reach: better none than one that runs anybody's code."""
+    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+    found = {str(node["NodeManagerAddress"]) for node in nodes}
+    if found != {LOOPBACK}:
+        ray.shutdown()
+        what = (
+            f"Ray {ray.__version__} listens on {', '.join(sorted(found))}, not on {LOOPBACK} alone"
+        )
+        raise FedrtError(f"--engine ray: {what}; start one yourself and give --address")
 
 
 def _join(address: str) -> None:

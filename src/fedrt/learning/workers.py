@@ -23,6 +23,7 @@ from fedrt.children import SAFE_PATH, environment
 from fedrt.errors import FedrtError, reason
 from fedrt.learning.engine import Trained, TrainingOrder, edge_starts, part_of, trained
 from fedrt.learning.engine_stacked import StackedEngine
+from fedrt.learning.resources import refuse_too_little, scarce, why_it_died
 from fedrt.signals import uninterrupted
 
 # Freed memory stays with the process: taking it anew from the system for every step costs more
@@ -40,6 +41,8 @@ class WorkerEngine:
     name = "stacked"
 
     def __init__(self, make: MakeEngine, models: Tensor, workers: int) -> None:
+        sums = 8 * workers * models.numel()
+        refuse_too_little(make, (models.nbytes, sums), workers)
         self.models = torch.empty_like(models).share_memory_()  # type: ignore[no-untyped-call]
         self.totals = torch.zeros((workers, *models.shape), dtype=torch.float64).share_memory_()  # type: ignore[no-untyped-call]
         context = mp.get_context("spawn")
@@ -55,37 +58,43 @@ class WorkerEngine:
                     there.close()
                     self.links.append(here)
                     self.processes.append(process)
-        except BaseException:
+        except BaseException as error:
             for process in self.processes:
                 process.kill()
             self.close()
+            if (told := scarce(error)) is not None:
+                raise told from None
             raise
 
     def train(self, models: Tensor, order: TrainingOrder) -> Trained:
         self.models.copy_(models)
         shares = split_order(order, len(self.links))
-        for link, (_, share) in zip(self.links, shares, strict=True):
-            self._send(link, share)
+        for number, (_, share) in enumerate(shares):
+            self._send(number, share)
         found = np.zeros((2, len(order.devices)))
         # Every answer is taken before one that failed is raised: none is left for the next order.
-        answers = [self._receive(link) for link in self.links]
+        answers = [self._receive(number) for number in range(len(self.links))]
         for answer, (part, _) in zip(answers, shares, strict=True):
             if isinstance(answer, BaseException):
                 raise answer
             found[:, part] = answer
         return trained(models, self.totals.sum(0), order, *found)
 
-    def _send(self, link: Any, share: TrainingOrder) -> None:
+    def _send(self, number: int, share: TrainingOrder) -> None:
         try:
-            link.send(share)
+            self.links[number].send(share)
         except OSError:
-            raise FedrtError("a training process has died; --resume goes on") from None
+            raise self._why_it_died(number) from None
 
-    def _receive(self, link: Any) -> Any:
+    def _receive(self, number: int) -> Any:
         try:
-            return link.recv()
+            return self.links[number].recv()
         except (EOFError, OSError):
-            return FedrtError("a training process has died; --resume goes on")
+            return self._why_it_died(number)
+
+    def _why_it_died(self, number: int) -> FedrtError:
+        self.processes[number].join(timeout=5)
+        return why_it_died(self.processes[number].exitcode)
 
     def close(self) -> None:
         """End the processes."""
@@ -130,7 +139,7 @@ def _work(make: MakeEngine, link: Any, models: Tensor, total: Tensor) -> None:
                 total.zero_()
                 answer: Any = engine.add_up(models, order, total)
             except Exception as error:
-                answer = _sendable(error)
+                answer = scarce(error) or _sendable(error)
             link.send(answer)
 
 

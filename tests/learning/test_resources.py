@@ -35,8 +35,8 @@ def test_too_little_shared_memory_is_one_line(monkeypatch):
     with pytest.raises(FedrtError) as caught:
         refuse_too_little(data, (10**6, 4 * 10**6), 2)
     assert caught.value.lines == [
-        "--workers 2: needs 65 MB of shared memory, /dev/shm has 64 MB: give --workers 1, or more of"
-        " it (docker run --shm-size=130m)"
+        "--workers 2: needs 65 MB of shared memory, /dev/shm has 64 MB: give --workers 1, or more"
+        " of it (docker run --shm-size=130m)"
     ]
 
 

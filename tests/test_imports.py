@@ -9,7 +9,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "fedrt"
 
 ORDER = [
     {"errors", "units", "graph", "seeding", "signals", "checks", "frozen", "quantities"}
-    | {"files", "inputs", "plugins", "children", "own_source", "blame", "extras"},
+    | {"files", "inputs", "plugins", "torn", "children", "own_source", "blame", "extras"},
     {"scenario"},
     {"world"},
     {"plan", "ledger"},

@@ -7,43 +7,29 @@ import io
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from fedrt.errors import FedrtError, InfeasibleError, InputError, reason
+from fedrt.torn import torn_file, torn_folder
 
 Complaints = tuple[type[FedrtError], ...]
 COMPLAINTS: Complaints = (InputError, InfeasibleError)
-TORN = ".torn"
-"""How the name of a file ends while it is being written."""
 
 
 def write_whole(path: Path, write: Callable[[Path], None]) -> None:
     """Let `write` fill a temporary file beside `path`, then put it in place in one step."""
     try:
-        handle, name = tempfile.mkstemp(TORN, f".{path.name}-", path.parent)
-        os.close(handle)
-        temporary = Path(name)
-        try:
+        with torn_file(path) as temporary:
             write(temporary)
             with temporary.open("rb") as file:
                 os.fsync(file.fileno())
             temporary.chmod(0o644)
             temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
     except (OSError, UnicodeEncodeError) as error:
         raise FedrtError(f"{path}: cannot be written: {reason(error)}") from error
-
-
-def clear_torn(folder: Path) -> None:
-    """Remove what a killed writer left half written; only where nobody else writes."""
-    for path in folder.glob(f".*{TORN}"):
-        if path.is_symlink() or path.is_file():
-            path.unlink(missing_ok=True)
 
 
 def make_folder(path: Path) -> None:
@@ -78,6 +64,10 @@ def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     write_text(path, text.getvalue())
 
 
+class BusyError(InputError):
+    """Another process is at a folder."""
+
+
 class TakenError(InputError):
     """A folder to be made is there already."""
 
@@ -108,12 +98,12 @@ def new_folder(path: Path) -> Path:
 def whole_folder(path: Path) -> Iterator[Path]:
     """A folder to fill; it takes the name `path`, which must be free, when the block is through."""
     refuse_existing(path)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be made: {reason(error)}") from None
-    try:
+    with ExitStack() as stack:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            temporary = stack.enter_context(torn_folder(path))
+        except (OSError, ValueError) as error:
+            raise InputError(f"{path}: cannot be made: {reason(error)}") from None
         yield temporary
         temporary.chmod(0o755)
         refuse_existing(path)
@@ -122,9 +112,6 @@ def whole_folder(path: Path) -> Iterator[Path]:
         except OSError as error:
             refuse_existing(path)
             raise InputError(f"{path}: cannot be made: {reason(error)}") from None
-    finally:
-        if temporary.exists():
-            shutil.rmtree(temporary, ignore_errors=True)
 
 
 @contextmanager
@@ -139,10 +126,12 @@ def gone_unless(
     """Delete a newly made folder again if the block ends in a complaint and `sign` is not in it.
 
     So that the command leaves nothing behind. `sign` is a pattern of what is worth keeping where
-    there are at least so many; None: nothing is.
+    there are at least so many; None: nothing is. A folder that another process is at stays.
     """
     try:
         yield
+    except (BusyError, TakenError):
+        raise
     except kinds:
         if fresh and (sign is None or len(list(path.glob(sign))) < least):
             shutil.rmtree(path, ignore_errors=True)

@@ -24,7 +24,6 @@ from fedrt.experiments.kept import (
     same_training,
     write_kept,
 )
-from fedrt.files import TORN, clear_torn
 from fedrt.policies import make_policy
 from fedrt.runs.directory import RunDirectory, environment, read_run
 from fedrt.runs.foreign import refuse_links
@@ -32,6 +31,7 @@ from fedrt.runs.loop import make_world
 from fedrt.runs.options import RunOptions
 from fedrt.runs.training import Progress, carry_on, make_run_setup, start_run
 from fedrt.scenario import Scenario, read_scenario
+from fedrt.torn import TORN, clear_torn
 from fedrt.world.world import World
 
 Note = Callable[[str], None]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable
@@ -13,7 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from fedrt.errors import InputError
+from fedrt.errors import FedrtError, InputError
+from fedrt.files import write_json
 from fedrt.inputs import parse_json, read_text
 from fedrt.learning.engine import TrainingOrder
 from fedrt.learning.engine_stacked import StackedEngine
@@ -114,13 +114,8 @@ def remembered(file: Path, key: str, measure: Callable[[], Tuning]) -> Tuning:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         whole = {**kept, key: asdict(found)}
-        temporary = file.with_suffix(f".{os.getpid()}")
-        try:
-            temporary.write_text(json.dumps(whole, indent=2), encoding="utf-8")
-            temporary.replace(file)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError:
+        write_json(file, whole)
+    except (OSError, FedrtError):
         pass
     return found
 

@@ -38,6 +38,7 @@ from fedrt.runs.loop import make_world
 from fedrt.runs.options import RunOptions, read_options
 from fedrt.runs.training import RAY, Job, make_run_setup, open_checkpoints
 from fedrt.scenario import Scenario, load_scenario
+from fedrt.torn import clear_torn
 from fedrt.turns import GlobalRound
 
 Progress = Callable[[str, int, GlobalRound], None]
@@ -118,6 +119,7 @@ def go_on(
     """
     need("training", "torch")
     results: dict[str, list[Summary]] = {name: [] for name in said.policies}
+    clear_torn(said.out)
     with gone_unless(said.out, "*/rounds.parquet", fresh=fresh, least=len(said.policies)):
         for seed in said.seeds:
             for name, summary in _compare_on(seed, said, progress, note).items():

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 import fedrt
 from fedrt.checks import Text, Whole, problem
 from fedrt.errors import FedrtError, InputError, reason
-from fedrt.files import whole_folder, write_json, write_text, write_whole
+from fedrt.files import BusyError, whole_folder, write_json, write_text, write_whole
 from fedrt.inputs import parse_json, read_text
 from fedrt.runs.foreign import open_lock
 from fedrt.runs.history import History
@@ -114,7 +114,7 @@ class RunDirectory:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                raise InputError(f"{self.path}: another process is at this run") from None
+                raise BusyError(f"{self.path}: another process is at this run") from None
             yield
         finally:
             os.close(file)

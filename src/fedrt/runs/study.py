@@ -22,6 +22,7 @@ from typing import Any
 
 from fedrt.checks import Listed, Maybe, Rule, Text
 from fedrt.errors import FedrtError, InfeasibleError, InputError, reason
+from fedrt.files import BusyError
 from fedrt.inputs import MOST_DATA, open_regular, refuse_larger
 from fedrt.runs.account import PARTS, Summary
 from fedrt.runs.directory import SUMMARY, open_folder, read_opened, source_digest
@@ -29,6 +30,7 @@ from fedrt.runs.estimate import Progress, estimate
 from fedrt.runs.foreign import refuse_links
 from fedrt.scenario import Scenario, scenario_text
 from fedrt.scenario.fields import table_of
+from fedrt.torn import clear_torn
 
 POINTS, BASE = "points.jsonl", "base.toml"
 MOST_POINTS_BYTES = 2**30
@@ -127,7 +129,8 @@ def opened_points(path: Path) -> Iterator[Points]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise InputError(f"{path}: another process is at this study") from None
+            raise BusyError(f"{path}: another process is at this study") from None
+        clear_torn(path)
         yield Points(file)
     finally:
         os.close(file)

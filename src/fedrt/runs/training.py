@@ -13,7 +13,7 @@ from typing import Any
 
 from fedrt.errors import FedrtError, InputError
 from fedrt.extras import need
-from fedrt.files import clear_torn, gone_unless
+from fedrt.files import gone_unless
 from fedrt.policies import Policy, make_policy
 from fedrt.runs.account import Account, Summary
 from fedrt.runs.branch import BEFORE, BRANCH, branch_identity, branched_rounds, past_of
@@ -26,6 +26,7 @@ from fedrt.runs.loop import make_world
 from fedrt.runs.options import RunOptions, read_options
 from fedrt.scenario import Scenario
 from fedrt.signals import uninterrupted
+from fedrt.torn import clear_torn
 from fedrt.turns import GlobalRound
 from fedrt.world.world import World
 

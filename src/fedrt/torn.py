@@ -1,0 +1,106 @@
+"""Temporary names of files and folders that are being written, and what kills leave of them.
+
+Whoever writes holds a lock on the temporary, which ends with the process: one that nobody holds is
+what a killed process left, and is removed by the next who writes under the same name.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+TORN = ".torn"
+"""How the name of a file or folder ends while it is being written."""
+
+
+@contextmanager
+def torn_file(path: Path) -> Iterator[Path]:
+    """A new file beside `path`, to be filled and moved away; it goes if it is still there."""
+    _clear(path.parent, f".{path.name}-")
+    while True:
+        handle, name = tempfile.mkstemp(TORN, f".{path.name}-", path.parent)
+        _lock(handle)
+        if _is_still(handle, name):
+            break
+        os.close(handle)  # somebody tidied up before it was locked
+    try:
+        yield Path(name)
+    finally:
+        Path(name).unlink(missing_ok=True)
+        os.close(handle)
+
+
+@contextmanager
+def torn_folder(path: Path) -> Iterator[Path]:
+    """A new folder beside `path`, to be filled and moved away; it goes if it is still there."""
+    _clear(path.parent, f".{path.name}-")
+    while True:
+        name = tempfile.mkdtemp(TORN, f".{path.name}-", path.parent)
+        try:
+            handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue
+        _lock(handle)
+        if _is_still(handle, name):
+            break
+        os.close(handle)
+    try:
+        yield Path(name)
+    finally:
+        shutil.rmtree(name, ignore_errors=True)
+        os.close(handle)
+
+
+def clear_torn(folder: Path) -> None:
+    """Remove what killed writers left in a folder, and nothing that is being written."""
+    _clear(folder, ".")
+
+
+def _clear(folder: Path, prefix: str) -> None:
+    try:
+        names = [name for name in os.listdir(folder) if name.endswith(TORN)]
+    except OSError:
+        return
+    for name in names:
+        if name.startswith(prefix):
+            with suppress(OSError):
+                _remove_unheld(os.path.join(folder, name))
+
+
+def _remove_unheld(path: str) -> None:
+    """Remove a file or folder that no process holds; never by way of a link."""
+    if os.path.islink(path):
+        os.unlink(path)
+        return
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        kind = os.fstat(handle).st_mode
+        if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
+            return
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if stat.S_ISDIR(kind):
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            os.unlink(path)
+    finally:
+        os.close(handle)
+
+
+def _lock(handle: int) -> None:
+    """Hold the file; where the file system has no locks, nobody else can take it either."""
+    with suppress(OSError):
+        fcntl.flock(handle, fcntl.LOCK_EX)
+
+
+def _is_still(handle: int, name: str) -> bool:
+    """Whether the name still leads to the open file."""
+    try:
+        return os.path.samestat(os.fstat(handle), os.lstat(name))
+    except OSError:
+        return False

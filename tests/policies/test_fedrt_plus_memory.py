@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tiny import tiny
 
+from fedrt.control import foresight
 from fedrt.control.foresight import FEWEST
 from fedrt.control.gossip import Gossip
 from fedrt.control.pacing import Prices
@@ -37,6 +38,39 @@ def test_what_came_after_each_edge_round_is_added_up_from_the_end(edge_rounds):
         # Edge rounds differ: their order matters.
         if edge_rounds > 1:
             assert np.ptp(memory.nominal_s, axis=0).min() > 0
+
+
+def test_the_time_so_far_counts_when_the_last_cluster_is_foreseen(monkeypatch):
+    """An edge round's first guess: elapsed, the clusters' own times, and what is still to come."""
+    ends_s: list[np.ndarray] = []
+    true = foresight.soft_share_last
+
+    def spy(end_s: np.ndarray, width_s: float) -> np.ndarray:
+        ends_s.append(end_s)
+        return true(end_s, width_s)
+
+    monkeypatch.setattr(foresight, "soft_share_last", spy)
+    policy, plans = FedRTPlus(), []
+    plan = policy.plan
+
+    def planned(seen, books):
+        ends_s.clear()
+        found = plan(seen, books)
+        plans.append((np.array(books.elapsed_s), [end_s.copy() for end_s in ends_s[:1]]))
+        return found
+
+    monkeypatch.setattr(policy, "plan", planned)
+    for done in run_rounds(make_world(tiny("rounds.edge_rounds=3"), 0), policy):
+        assert len(plans) == 3
+        for r, (elapsed_s, first) in enumerate(plans):
+            before = done.edge_rounds[r - 1].after.elapsed_s if r else np.zeros(3)
+            np.testing.assert_array_equal(elapsed_s, before)
+            assert len(first) == (r < 2)
+            if first:
+                nominal_s = policy.memory.nominal_s[r]
+                by_hand = before + nominal_s + (2 - r) * nominal_s.mean()
+                np.testing.assert_allclose(first[0], by_hand[None], rtol=1e-12)
+        plans.clear()
 
 
 def test_samples_of_what_may_come_are_those_of_the_same_edge_round():

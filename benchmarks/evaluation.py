@@ -30,6 +30,8 @@ from fedrt.learning.models import make_model
 from fedrt.learning.samples import Samples
 
 MODELS = {"lenet5": "fmnist", "resnet20": "cifar10", "small-cnn": "digits"}
+FORMS = {"lenet5": "direct", "resnet20": "grouped", "small-cnn": "grouped"}
+"""What tuning mostly comes to."""
 MOST_APART = 5
 """Samples on a border that may fall on either side."""
 
@@ -43,8 +45,8 @@ def compare(name: str, dataset: str, args: argparse.Namespace) -> dict[str, Any]
     model = FlatModel(make_model(name, samples.shape, 10, 0), torch.float32, samples.device)
     states = model.state()[None]
     ways: dict[str, Accuracies] = {
-        word: make_accuracies(model, samples, False, stacked=word == "stacked", compiled=False)
-        for word in ("plain", "stacked")
+        word: make_accuracies(model, samples, False, form=form, compiled=False)
+        for word, form in (("plain", None), ("stacked", FORMS[name]))
     }
     found = {word: way(states)[0] for word, way in ways.items()}
     if abs(found["plain"] - found["stacked"]) * images > MOST_APART:

@@ -8,7 +8,8 @@ and in the type that is timed. In float32 a near tie in pooling or at a ReLU's k
 way, and one such moves a device's model by some 1e-4: only float64 tells that from a mistake. Then
 the engines take turns in this process, each on the same round's batches. Data are random, made
 here. What follows an engine's name after colons are options that its factory takes; `stacked` also
-takes `workers`, by default one per core, or one on a GPU.
+takes `workers`, by default one per core, or one on a GPU. On a processor its form and chunk are
+measured where neither is given.
 """
 
 from __future__ import annotations
@@ -38,12 +39,14 @@ from fedrt.errors import FedrtError
 from fedrt.learning.batches import Batches
 from fedrt.learning.datasets import Dataset
 from fedrt.learning.engine import Engine, TrainingOrder
+from fedrt.learning.engine_stacked import StackedEngine
 from fedrt.learning.flat import FlatModel
 from fedrt.learning.models import make_model
 from fedrt.learning.samples import Samples
-from fedrt.learning.setup import DEFAULT_CHUNK, DTYPES, ENGINES, WorkerRecipe
-from fedrt.learning.tuning import cores
+from fedrt.learning.setup import DEFAULT_CHUNK, DTYPES, ENGINES, WorkerRecipe, make_stacked
+from fedrt.learning.tuning import choose, cores, measure
 from fedrt.learning.workers import WorkerEngine
+from fedrt.scenario import Scenario
 from fedrt.scenario.load import load_scenario, setting_value
 from fedrt.seeding import stream
 
@@ -112,9 +115,10 @@ class Task:
         )
         if name == "stacked":
             on_gpu = samples.device.type == "cuda"
-            # What tuning mostly comes to, but the same every time.
-            given.setdefault("chunk", len(self.parts) if on_gpu else DEFAULT_CHUNK)
-            given.setdefault("compiled", on_gpu)
+            if on_gpu:
+                given = {"chunk": len(self.parts), "compiled": True, **given}
+            elif "chunk" not in given and "form" not in given:
+                given |= self._measured(model, samples, scenario)
             workers = int(given.pop("workers", 1 if on_gpu else cores()))
             if workers > 1:
                 recipe = WorkerRecipe(
@@ -123,13 +127,28 @@ class Task:
                     scenario,
                     self.dataset.num_classes,
                     self.seed,
-                    given["chunk"],
+                    given.get("chunk", DEFAULT_CHUNK),
+                    given.get("form", "grouped"),
                 )
                 return WorkerEngine(recipe, model.state()[None], workers), model
         try:
             return ENGINES[name](model, samples, self.batches(), scenario, **given), model
         except TypeError as error:
             raise SystemExit(f"engine {text!r}: {error}") from error
+
+    def _measured(self, model: FlatModel, samples: Samples, scenario: Scenario) -> dict[str, Any]:
+        """Form and chunk as a long run on this machine would choose them, measured anew."""
+
+        def make(form: str, chunk: int) -> StackedEngine:
+            return make_stacked(model, samples, self.batches(), scenario, chunk, form=form)
+
+        first = model.state()
+        trials = measure(make, first[None], len(self.parts))
+        # Trials of the module itself have trained it.
+        model.load(first)
+        found = choose(trials, len(self.parts), 10**9, workers=cores())
+        print(f"measured: {found}", file=sys.stderr, flush=True)
+        return {"form": found.form, "chunk": found.chunk}
 
 
 def random_dataset(shape: tuple[int, ...], count: int, seed: int, classes: int = 10) -> Dataset:

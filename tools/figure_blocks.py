@@ -90,9 +90,10 @@ def control() -> str:
 
 SIDES = {
     "fedrt": ("ours, `stacked`, two processes", ""),
-    "pfl-2-channels-last": ("pfl 0.6, two processes, channels-last", "1.2"),
-    "flower-channels-last": ("Flower 1.41's simulation, channels-last", "1.35"),
-    "fedrt-sequential": ("`sequential`, two threads", "1.35"),
+    "pfl-2-channels-last": ("pfl 0.6, two processes, channels-last", "1.15"),
+    "flower-channels-last": ("Flower 1.41's simulation, channels-last", "1.5"),
+    "fedrt-plain": ("`sequential` in two processes", "1"),
+    "fedrt-sequential": ("`sequential`, two threads", "1"),
 }
 """The sides of the benchmark beside others, with the ratio that was asked for."""
 
@@ -109,6 +110,29 @@ def peers(name: str) -> str:
         times = "1" if each == "fedrt" else f"{side.times_fedrt:.2f}"
         spread = f"{side.median_s:.2f} ({side.q1_s:.2f} to {side.q3_s:.2f})"
         lines.append(f"| {words} | {spread} | {side.n} | {times} | {asked} |")
+    return _text(lines)
+
+
+FORMS = {
+    "plain": "the module itself, as `sequential`",
+    "channels-last": "the module itself, channels last",
+    "grouped": "grouped convolutions of the library",
+    "rows": "matrix products by rows",
+    "direct": "direct convolutions of our own",
+}
+
+
+def forms() -> str:
+    """A local step in every form, in the chunk that suits it best."""
+    lines = ["| form | ms, chunk: EPYC | the same as AVX2, emulated |", "|---|---|---|"]
+    for form, words in FORMS.items():
+        best = []
+        for file in ("forms-epyc", "forms-epyc-avx2"):
+            rows = measured(file).step
+            keys = [key for key in rows if key.startswith(f"{form},") and "threads" not in key]
+            key = min(keys, key=lambda key: rows[key].median_s)
+            best.append(f"{1000 * rows[key].median_s:.1f}, {key.rpartition(' ')[2]}")
+        lines.append(f"| {words} | {' | '.join(best)} |")
     return _text(lines)
 
 
@@ -135,5 +159,6 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "cells": cells,
     "base-graphs": base_graphs,
     "control": control,
+    "forms": forms,
     **{path.stem: partial(peers, path.stem) for path in MEASURED.glob("peers*.json")},
 }

@@ -3,6 +3,10 @@
     python benchmarks/peers/run.py --setup          once: makes .venv-pfl and .venv-flower
     python benchmarks/peers/run.py [--repeats 7] [--save benchmarks/results/peers.json]
 
+`fedrt` trains as it measures to be fastest in each turn, before the clock runs; `fedrt-plain` is
+the sequential engine in as many processes. With ATEN_CPU_CAPABILITY=avx2, ONEDNN_MAX_CPU_ISA=AVX2,
+MKL_ENABLE_INSTRUCTIONS=AVX2, NUMBA_CPU_NAME=znver3 a processor with AVX-512 stands for one without.
+
 First every side must give our averaged model in float64. Then the sides take turns, each turn in
 fresh processes: a warm-up round, then `--rounds` in float32, of which the median counts; every
 round's model is checked. A side that fails in a turn is left out of it and counted; the results so
@@ -32,6 +36,7 @@ from fedrt.files import write_text  # noqa: E402
 PEERS = {"pfl": ROOT / ".venv-pfl", "flower": ROOT / ".venv-flower"}
 SIDES = {
     "fedrt": [],
+    "fedrt-plain": ["--engine", "stacked:form=plain:chunk=1"],
     "fedrt-sequential": ["--engine", "sequential"],
     "pfl": [],
     "pfl-2": ["--processes", "2"],
@@ -39,7 +44,14 @@ SIDES = {
     "flower": [],
     "flower-channels-last": ["--channels-last"],
 }
-DEFAULT = "fedrt,fedrt-sequential,pfl,pfl-2,flower"
+DEFAULT = "fedrt,fedrt-plain,pfl-2-channels-last,flower-channels-last"
+LIMITS = (
+    "ATEN_CPU_CAPABILITY",
+    "ONEDNN_MAX_CPU_ISA",
+    "MKL_ENABLE_INSTRUCTIONS",
+    "NUMBA_CPU_NAME",
+)
+"""Variables by which a processor stands for one with fewer instructions, on all sides alike."""
 
 
 def take_priority(level: int) -> None:
@@ -137,6 +149,8 @@ def summarise(
                 "pss_mb": max(report["memory_mb"]["pss"] for report in of_side),
                 "threads_per_process": round(of_side[0]["threads"]),
                 "what": of_side[0]["side"],
+                "seconds": [report["seconds_per_round"] for report in of_side],
+                "chosen": [report["chosen"] for report in of_side if report.get("chosen")],
                 "versions": of_side[0]["versions"],
             }
     ours = next(iter(rows))
@@ -201,6 +215,7 @@ def main() -> None:
     results: dict[str, Any] = {
         "command": "python benchmarks/peers/run.py " + " ".join(sys.argv[1:]),
         "machine": machine(),
+        "instructions": {name: os.environ[name] for name in LIMITS if name in os.environ},
         "commit": commit(),
         "config": {key: value for key, value in vars(args).items() if key != "save"},
     }

@@ -13,6 +13,17 @@ from job import Rounds, load_job, parser
 from make_job import load_task, named
 from training import close
 
+from fedrt.learning.engine import Engine
+from fedrt.learning.engine_stacked import StackedEngine
+from fedrt.learning.workers import WorkerEngine
+
+
+def chosen(engine: Engine) -> str | None:
+    """How the stacked engine trains, where it does."""
+    if isinstance(engine, WorkerEngine):
+        return f"{engine.form}, {len(engine.processes)} processes"
+    return engine.form if isinstance(engine, StackedEngine) else None
+
 
 def main() -> None:
     options = parser(__doc__.splitlines()[0])
@@ -36,7 +47,12 @@ def main() -> None:
             seconds = time.perf_counter() - start
             state = named(model, trained[0])
             rounds.add(seconds, {name: torch.from_numpy(held) for name, held in state.items()})
-        rounds.report(f"fedrt {args.engine}", ("torch", "numpy"), threads=torch.get_num_threads())
+        rounds.report(
+            f"fedrt {args.engine}",
+            ("torch", "numpy"),
+            threads=torch.get_num_threads(),
+            chosen=chosen(engine),
+        )
     finally:
         close(engine)
 

@@ -13,8 +13,7 @@ from torch.nn import functional as fn
 
 from fedrt.learning.models import MODELS
 from fedrt.learning.reorder import pool_before_relu
-from fedrt.learning.rows import FEW, MANY, NARROW, convolve, pays
-from fedrt.learning.stack import StackedModule
+from fedrt.learning.rows import FEW, MANY, NARROW, convolve
 
 pytestmark = pytest.mark.numerical
 
@@ -61,14 +60,8 @@ def test_every_model_by_rows_equals_sequential(model, record_property):
     """Also those for which it does not pay."""
     case = engine_case("sequential", model, "float64")
     engine = stacked(case, 3)
-    engine.rule.stacked.by_rows = True
+    engine.rule.stacked.form = "rows"
     check(case, engine, "float64", record_property, f"by rows, {model}")
-
-
-def test_rows_are_for_models_whose_channels_leave_vectors_part_empty():
-    assert pays(nn.Sequential(nn.Conv2d(1, 20, 5), nn.ReLU(), nn.Conv2d(20, 50, 5)))
-    assert not pays(nn.Sequential(nn.Conv2d(1, 20, 5), nn.Conv2d(20, 32, 5)))
-    assert not pays(nn.Linear(3, 5))
 
 
 @pytest.mark.parametrize("outputs", [FEW - 1, FEW, 2 * FEW + 1, MANY + 1])
@@ -123,10 +116,3 @@ def test_pooling_goes_ahead_of_rectifiers_that_nothing_else_uses():
         strict=True,
     ):
         torch.testing.assert_close(mine, torchs, **EXACT)
-
-
-def test_the_paper_models_choose():
-    from fedrt.learning.models import make_model
-
-    assert StackedModule(make_model("lenet5", (1, 28, 28), 10, 0)).by_rows
-    assert not StackedModule(make_model("resnet20", (3, 32, 32), 10, 0)).by_rows

@@ -49,7 +49,7 @@ def make_ray_setup(
             raise InputError("device = 'cuda': the cluster has no GPU")
         count = workers or min(gpus or capacity("CPU"), world.fleet.num_edges)
         material = make_material(world, torch.device("cpu"), data_dir)
-        tuning = find_tuning(world, material, chunk, workers or 1, tuning_file)
+        tuning = find_tuning(world, material, chunk, workers or 1, tuning_file, threads=1)
         recipe = Recipe(
             samples=packed(material.samples),
             batches=material.batches,
@@ -57,6 +57,7 @@ def make_ray_setup(
             num_classes=material.parts.num_classes,
             seed=world.seed,
             chunk=tuning.chunk,
+            form=tuning.form,
             paths=tuple(path for path in sys.path if path),
             own_folder=own_folder(),
         )

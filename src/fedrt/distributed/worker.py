@@ -24,7 +24,7 @@ from fedrt.learning.flat import FlatModel
 from fedrt.learning.models import make_model
 from fedrt.learning.samples import Samples
 from fedrt.learning.setup import DTYPES, make_stacked
-from fedrt.learning.tuning import tune
+from fedrt.learning.tuning import tune_gpu
 from fedrt.plugins import set_own_folder
 from fedrt.scenario.model import Scenario
 
@@ -50,6 +50,8 @@ class Recipe:
     own_folder: str | None = None
     """Where the user stands."""
     versions: tuple[str, str] = VERSIONS
+    form: str = "grouped"
+    """How local steps are carried out on a processor (`engine_stacked.FORMS`)."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,9 @@ class EdgeWorker:
         module = make_model(learning.model, self.samples.shape, recipe.num_classes, recipe.seed)
         self.model = FlatModel(module, DTYPES[learning.dtype], self.device)
         half = learning.dtype == "bfloat16"
-        self.measure = make_accuracies(self.model, self.samples, half, stacked=True, compiled=False)
+        self.measure = make_accuracies(
+            self.model, self.samples, half, form=recipe.form, compiled=False
+        )
         self.recipe = recipe
         if device == "cpu":
             self.engine = self._stacked(recipe.chunk, by_edge=True)
@@ -104,7 +108,14 @@ class EdgeWorker:
     def _stacked(self, chunk: int, *, compiled: bool = False, by_edge: bool = False) -> Any:
         batches, scenario = self.recipe.batches, self.recipe.scenario
         return make_stacked(
-            self.model, self.samples, batches, scenario, chunk, compiled=compiled, by_edge=by_edge
+            self.model,
+            self.samples,
+            batches,
+            scenario,
+            chunk,
+            compiled=compiled,
+            by_edge=by_edge,
+            form=self.recipe.form,
         )
 
     def train(self, job: Job) -> Answer:
@@ -112,7 +123,8 @@ class EdgeWorker:
         models = self._first(job)
         if self.engine is None:
             # A GPU takes as many devices at once as it can: of all edges it was given.
-            found = tune(self._stacked, models, len(job.order.devices), 0)
+            make = lambda _, chunk: self._stacked(chunk)  # noqa: E731
+            found = tune_gpu(make, models, len(job.order.devices))
             self.engine = self._stacked(found.chunk, compiled=found.compiled)
         total = torch.zeros(models.shape, dtype=torch.float64, device=models.device)
         losses, told = self.engine.add_up(models, job.order, total)

@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional as fn
 
 from fedrt.learning.batches import Batches
 from fedrt.learning.engine import Trained, TrainingOrder, own_randomness, trained
 from fedrt.learning.flat import FlatModel
 from fedrt.learning.models import model_code
+from fedrt.learning.plain import PlainSteps
 from fedrt.learning.samples import Samples
 from fedrt.learning.screening import train_screened
 
@@ -36,9 +36,8 @@ class SequentialEngine:
         augment: bool,
         half: bool = False,
     ) -> None:
-        self.model, self.samples, self.batches = model, samples, batches
-        self.learning_rate, self.momentum, self.augment = learning_rate, momentum, augment
-        self.half = half
+        self.model, self.batches, self.augment = model, batches, augment
+        self.steps = PlainSteps(model, samples, learning_rate, momentum, half)
 
     def train(self, models: Tensor, order: TrainingOrder) -> Trained:
         with model_code(self.model.module):
@@ -79,24 +78,5 @@ class SequentialEngine:
                 generator.manual_seed(seeds[n])
                 count = int(order.local_steps[n])
                 shifts = None if augmentation is None else augmentation[:count, n]
-                loss = self._train_device(chosen[:count, n], shifts)
+                loss = float(self.steps.train_device(chosen[:count, n], shifts))
                 yield n, self.model.state(), loss
-
-    def _train_device(self, chosen: Tensor, augmentation: Tensor | None) -> float:
-        """Run the steps of one device from the model as loaded; the sum of its losses."""
-        self.model.module.train()
-        velocity = torch.zeros_like(self.model.gradient)
-        total = torch.zeros((), dtype=torch.float64, device=velocity.device)
-        for step in range(len(chosen)):
-            shifts = None if augmentation is None else augmentation[step]
-            inputs, labels = self.samples.batch(chosen[step], shifts)
-            self.model.gradient.zero_()
-            with torch.autocast(inputs.device.type, torch.bfloat16, enabled=self.half):
-                scores = self.model.module(inputs)
-            loss = fn.cross_entropy(scores.to(self.model.held.dtype), labels)
-            torch.autograd.backward(loss)
-            with torch.no_grad():
-                velocity.mul_(self.momentum).add_(self.model.gradient)
-                self.model.parameters.add_(velocity, alpha=-self.learning_rate)
-                total += loss.detach()
-        return float(total)

@@ -14,13 +14,19 @@ from fedrt.learning.batches import Batches
 from fedrt.learning.engine import Trained, TrainingOrder, own_randomness, trained
 from fedrt.learning.flat import FlatModel
 from fedrt.learning.models import model_code
+from fedrt.learning.plain import PlainSteps
 from fedrt.learning.samples import Samples
 from fedrt.learning.screening import train_screened
-from fedrt.learning.stack import StackedModule
+from fedrt.learning.stack import STACKED_FORMS, StackedModule
 from fedrt.learning.step import ChunkState, StepRule
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+
+PLAIN = ("plain", "channels-last")
+"""Forms in which the module itself trains one device after the other."""
+FORMS = (*PLAIN, *STACKED_FORMS)
+"""How local steps are carried out on a processor; which is fastest is measured."""
 
 BLOCK = 16_384
 """Devices whose batches are drawn together: memory for them stays bounded."""
@@ -67,15 +73,21 @@ class StackedEngine:
         compiled: bool = False,
         half: bool = False,
         by_edge: bool = False,
+        form: str = "grouped",
     ) -> None:
         self.model, self.samples, self.batches = model, samples, batches
         self.augment, self.chunk, self.compiled = augment, chunk, compiled
         self.by_edge = by_edge
         # A compiler makes its own of convolutions; written out as products they would hide.
-        stacked = StackedModule(model.module, by_rows=False if compiled else None)
-        self.notes = stacked.notes
+        self.form = "grouped" if compiled else form
+        plain = self.form in PLAIN
+        stacked = StackedModule(model.module, form="grouped" if plain else self.form)
+        self.notes = [] if plain else stacked.notes
         self.rule = StepRule(stacked, samples, learning_rate, momentum, half)
         self.all_steps: Callable[..., tuple[Tensor, Tensor]] = self._take_steps
+        if plain:
+            last = self.form == "channels-last"
+            self.all_steps = PlainSteps(model, samples, learning_rate, momentum, half, last)
         if compiled:
             from fedrt.learning.compiled import CompiledSteps
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from fedrt.learning.flat import FlatModel, split_rows
 from fedrt.learning.samples import Samples, normalised
-from fedrt.learning.stack import StackedModule
+from fedrt.learning.stack import STACKED_FORMS, StackedModule
 
 BATCH = 2500
 STACKED_BATCH = 250
@@ -38,13 +38,14 @@ def accuracy(model: FlatModel, state: Tensor, samples: Samples, half: bool = Fal
 
 
 def make_accuracies(
-    model: FlatModel, samples: Samples, half: bool, *, stacked: bool, compiled: bool
+    model: FlatModel, samples: Samples, half: bool, *, form: str | None, compiled: bool
 ) -> Accuracies:
-    """The fastest way for engines that are stacked or compiled, else the plain one."""
+    """By one compiled program, or by the stacked engine's layers; without a form plainly."""
     if compiled and samples.test.is_cuda:
         return CompiledAccuracy(model, samples, half)
-    if stacked and not samples.test.is_cuda:
-        return StackedAccuracy(model, samples, half)
+    if form is not None and not samples.test.is_cuda:
+        form = form if form in STACKED_FORMS else "grouped"
+        return StackedAccuracy(model, samples, half, form)
     return lambda states: [accuracy(model, state, samples, half) for state in states]
 
 
@@ -54,9 +55,11 @@ class StackedAccuracy:
     What `accuracy` gives for each, up to the way ties are rounded.
     """
 
-    def __init__(self, model: FlatModel, samples: Samples, half: bool = False) -> None:
+    def __init__(
+        self, model: FlatModel, samples: Samples, half: bool = False, form: str = "grouped"
+    ) -> None:
         self.model, self.samples, self.half = model, samples, half
-        self.stacked = StackedModule(model.module, training=False)
+        self.stacked = StackedModule(model.module, form=form, training=False)
 
     @torch.no_grad()
     def __call__(self, states: Tensor) -> list[float]:

@@ -18,8 +18,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as fn
 
-VECTOR = 16
-"""Channels that fill a vector of the library's own convolutions."""
 NARROW, MANY, FEW = 128, 64, 10
 """At most so many lines in a window and so many outputs: a few of these at a time for the weights'
 gradient. For few rows the library has a product that takes both factors as they lie.
@@ -27,17 +25,6 @@ gradient. For few rows the library has a product that takes both factors as they
 Measured: 20 outputs x 30 lines (the first layer of LeNet-5) in 0.35 instead of 0.95 ms; 50 x 505
 lines, or 128 x 30, took 1.5 times as long in parts.
 """
-
-
-def pays(module: nn.Module) -> bool:
-    """Whether a model is faster like this than by the library's own convolutions.
-
-    Those fill their vectors with channels, so they waste much where these come in other numbers.
-    Measured: convolutions to 20 and 50 channels (LeNet-5) take about half the time by rows, a step
-    of ResNet-20 (16 to 64, batch norm) about twice as long.
-    """
-    layers = [layer for layer in module.modules() if isinstance(layer, nn.Conv2d)]
-    return bool(layers) and all(layer.out_channels % VECTOR for layer in layers)
 
 
 def has_rows(layer: nn.Conv2d, x: Tensor) -> bool:
@@ -51,15 +38,20 @@ def convolve(x: Tensor, weight: Tensor, bias: Tensor | None, layer: nn.Conv2d) -
 
     Weights are (copies, outputs, channels, kernel height, kernel width), biases (copies, outputs).
     """
+    inner = padded(x, layer, len(weight))
+    bias = weight.new_zeros(weight.shape[:2]) if bias is None else bias
+    y: Tensor = _Rows.apply(inner, weight, bias, layer.stride)  # type: ignore[no-untyped-call]
+    return y.flatten(0, 1).permute(3, 0, 1, 2)
+
+
+def padded(x: Tensor, layer: nn.Conv2d, copies: int) -> Tensor:
+    """A layer's inputs with their padding: (copies, channels, height, width, batch)."""
     assert not isinstance(layer.padding, str)
     high, wide = layer.padding
     inner = x.permute(1, 2, 3, 0)
     if high or wide:
         inner = fn.pad(inner, (0, 0, wide, wide, high, high))
-    inner = inner.contiguous().view(len(weight), -1, *inner.shape[1:])
-    bias = weight.new_zeros(weight.shape[:2]) if bias is None else bias
-    y: Tensor = _Rows.apply(inner, weight, bias, layer.stride)  # type: ignore[no-untyped-call]
-    return y.flatten(0, 1).permute(3, 0, 1, 2)
+    return inner.contiguous().view(copies, -1, *inner.shape[1:])
 
 
 @dataclass(frozen=True)

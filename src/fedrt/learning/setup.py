@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,10 +24,26 @@ from fedrt.learning.engine_stacked import StackedEngine
 from fedrt.learning.evaluate import Accuracies, make_accuracies
 from fedrt.learning.flat import FlatModel
 from fedrt.learning.measure import BITS_PER_PARAMETER
-from fedrt.learning.models import check_trains, make_model, model_code
+from fedrt.learning.models import check_trains, forward_multiply_adds, make_model, model_code
 from fedrt.learning.partition import Parts, load_divided
 from fedrt.learning.samples import Samples
-from fedrt.learning.tuning import Tuning, cache_file, cores, remembered, tune
+from fedrt.learning.tuning import (
+    BRIEF,
+    CHUNKS,
+    Trials,
+    Tuning,
+    choose,
+    forms_for,
+    measure,
+    tune_gpu,
+)
+from fedrt.learning.tuning_cache import (
+    cache_file,
+    machine,
+    read_trials,
+    read_tuning,
+    remembered,
+)
 from fedrt.learning.workers import WorkerEngine
 from fedrt.scenario.model import Scenario
 from fedrt.world.world import World
@@ -63,6 +80,7 @@ def make_stacked(
     chunk: int = DEFAULT_CHUNK,
     compiled: bool = False,
     by_edge: bool = False,
+    form: str = "grouped",
 ) -> StackedEngine:
     """A stacked engine in this process."""
     learning = scenario.learning
@@ -77,6 +95,7 @@ def make_stacked(
         chunk=chunk,
         compiled=compiled,
         by_edge=by_edge,
+        form=form,
     )
 
 
@@ -93,12 +112,14 @@ class WorkerRecipe:
     num_classes: int
     seed: int
     chunk: int
+    form: str = "grouped"
 
     def __call__(self) -> StackedEngine:
         learning = self.scenario.learning
         module = make_model(learning.model, self.samples.shape, self.num_classes, self.seed)
         model = FlatModel(module, DTYPES[learning.dtype], torch.device("cpu"))
-        return make_stacked(model, self.samples, self.batches, self.scenario, self.chunk)
+        given = (model, self.samples, self.batches, self.scenario, self.chunk)
+        return make_stacked(*given, form=self.form)
 
 
 @dataclass(frozen=True)
@@ -140,7 +161,7 @@ class Setup:
             self.model,
             self.samples,
             half,
-            stacked=isinstance(here, StackedEngine | WorkerEngine),
+            form=here.form if isinstance(here, StackedEngine | WorkerEngine) else None,
             compiled=isinstance(here, StackedEngine) and here.compiled,
         )
 
@@ -188,12 +209,14 @@ def make_setup(
     made: Engine
     if engine == "stacked":
         tuning = find_tuning(world, material, chunk, workers, tuning_file)
-        here = make_stacked(model, samples, batches, scenario, tuning.chunk, tuning.compiled)
+        given = (model, samples, batches, scenario, tuning.chunk, tuning.compiled)
+        here = make_stacked(*given, form=tuning.form)
         notes = (*notes, *(f"note: stacked training: {line}" for line in here.notes))
         made = here
         if tuning.workers > 1:
             classes = material.parts.num_classes
-            recipe = WorkerRecipe(samples, batches, scenario, classes, world.seed, tuning.chunk)
+            seed, chunk = world.seed, tuning.chunk
+            recipe = WorkerRecipe(samples, batches, scenario, classes, seed, chunk, tuning.form)
             models = first_model.repeat(world.fleet.num_edges, 1)
             made = WorkerEngine(recipe, models, tuning.workers)
     else:
@@ -236,33 +259,60 @@ def make_material(world: World, where: torch.device, data_dir: Path | None) -> M
 
 
 def find_tuning(
-    world: World, material: Material, chunk: int | None, workers: int | None, file: Path | None
+    world: World,
+    material: Material,
+    chunk: int | None,
+    workers: int | None,
+    file: Path | None,
+    *,
+    threads: int | None = None,
 ) -> Tuning:
-    """What is given, else what the run's file says, else what this machine is known for."""
-    model, samples, batches = material.model, material.samples, material.batches
-    scenario = world.scenario
-    rounds, learning, devices = scenario.rounds, scenario.learning, world.fleet.num_devices
-    on_gpu = samples.device.type == "cuda"
-    if chunk is not None and workers is not None:
-        return Tuning(chunk, 1 if on_gpu else workers, compiled=on_gpu)
+    """What is given, else what the run's file says, else what is best by what was measured here.
 
-    def measure() -> Tuning:
-        steps = rounds.global_rounds * rounds.edge_rounds * rounds.local_steps * devices
-        models = model.state().repeat(world.fleet.num_edges, 1)
-        return tune(
-            lambda size: make_stacked(model, samples, batches, scenario, size),
-            models,
-            devices,
-            steps,
-        )
+    `threads` are those of a process that trains alone; by default torch's own here.
+    """
+    scenario, devices = world.scenario, world.fleet.num_devices
+    rounds, learning = scenario.rounds, scenario.learning
+    samples, model = material.samples, material.model
+    on_gpu = samples.device.type == "cuda"
+    if on_gpu and chunk is not None and workers is not None:
+        return Tuning(chunk, 1, compiled=True, form="grouped")
+    steps = rounds.global_rounds * rounds.edge_rounds * rounds.local_steps * devices
+    brief = not on_gpu and steps * learning.batch_size * _operations(material) < BRIEF
+    models = model.state().repeat(world.fleet.num_edges, 1)
+    job = (learning.model, samples.shape, learning.batch_size, learning.dtype, learning.augment)
+    number = devices if on_gpu else min(devices, CHUNKS[-1])
+    key = repr((job, number, brief, str(samples.device), machine()))
+
+    def make(form: str, size: int) -> StackedEngine:
+        return make_stacked(model, samples, material.batches, scenario, size, form=form)
+
+    def trials() -> Trials:
+        try:
+            return measure(make, models, devices, forms_for(model.module, brief=brief))
+        finally:
+            # Trials of the module itself have trained it.
+            model.load(models[0])
 
     def known() -> Tuning:
-        job = (learning.model, samples.shape, learning.batch_size, learning.dtype, devices)
-        where = (torch.__version__, str(samples.device), cores(), rounds.global_rounds)
-        return remembered(cache_file(), repr((job, learning.augment, where)), measure)
+        if on_gpu:
+            found = lambda: tune_gpu(make, models, devices)  # noqa: E731
+            return remembered(cache_file(), key, found, read_tuning)
+        measured = remembered(cache_file(), key, trials, read_trials)
+        alone = threads or torch.get_num_threads()
+        return choose(measured, devices, steps, chunk=chunk, workers=workers, threads=alone)
 
-    found = known() if file is None else remembered(file, "tuning", known)
-    return Tuning(chunk or found.chunk, workers or found.workers, found.compiled)
+    found = known() if file is None else remembered(file, "tuning", known, read_tuning)
+    return Tuning(chunk or found.chunk, workers or found.workers, found.compiled, found.form)
+
+
+def _operations(material: Material) -> float:
+    """Floating-point operations to train on one sample; infinite where they cannot be counted."""
+    try:
+        return 6.0 * forward_multiply_adds(material.model.module, material.samples.shape)
+    except Exception:
+        # A user's module may have reasons to refuse a single sample.
+        return math.inf
 
 
 def _size_note(model_bits: float, parameters: int) -> tuple[str, ...]:

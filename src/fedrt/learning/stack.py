@@ -23,10 +23,14 @@ from torch.func import functional_call, vmap
 from torch.nn import functional as fn
 from torch.utils import _pytree as tree
 
-from fedrt.learning import rows
+from fedrt.learning import direct, rows
 from fedrt.learning.grouped import convolve, has_grouped_gradient
 from fedrt.learning.pooling import over_space
 from fedrt.learning.reorder import pool_before_relu
+
+STACKED_FORMS = ("grouped", "rows", "direct")
+"""How convolutions of many copies are carried out: by the library's grouped ones, by `rows`, or by
+`direct` ones where they fit and else by rows."""
 
 # Layers and functions that act on every value, or on space within a channel.
 POINTWISE_LAYERS = (nn.ReLU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid, nn.LeakyReLU, nn.Identity)
@@ -94,12 +98,12 @@ class StackedModule:
         self,
         module: nn.Module,
         grouped_gradients: bool | None = None,
-        by_rows: bool | None = None,
+        form: str = "grouped",
         training: bool = True,
     ) -> None:
         # Traced as it will run: what asks whether it trains becomes a constant.
         self.module, self.training = module.train(training), training
-        self.by_rows = rows.pays(module) if by_rows is None else by_rows
+        self.form = form
         # On a GPU unless told: a processor gains nothing from it.
         self.grouped_gradients = grouped_gradients
         self.number, self.notes = next(_numbers), list[str]()
@@ -119,7 +123,7 @@ class StackedModule:
         """A text that is the same only for modules that run the same way on the same tensors."""
         if self.graph is None or self.notes:
             return f"{self.notes} {self.number}"
-        lines = [str(self.training), str(self.grouped_gradients), str(self.by_rows)]
+        lines = [str(self.training), str(self.grouped_gradients), self.form]
         held = {name for name, _ in self.module.named_parameters()}
         held |= {name for name, _ in self.module.named_buffers()}
         for node in self.graph.nodes:
@@ -153,7 +157,7 @@ class StackedModule:
         count = len(inputs)
         grouped = inputs.is_cuda if self.grouped_gradients is None else self.grouped_gradients
         interpreter = _Stacker(self.module, self.graph, parameters, buffers, count, grouped)
-        interpreter.by_rows = self.by_rows and not grouped
+        interpreter.form = "grouped" if grouped else self.form
         return interpreter.run(Copies(inputs, count, is_folded=False)).apart()
 
     def _all_names(self, held: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -223,7 +227,7 @@ class _Stacker(fx.Interpreter):
         super().__init__(module, graph=graph)
         self.parameters, self.buffers, self.count = parameters, buffers, count
         self.grouped_gradients = grouped_gradients
-        self.by_rows = False
+        self.form = "grouped"
 
     def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
         """A parameter or buffer used by itself, of all copies."""
@@ -263,8 +267,10 @@ class _Stacker(fx.Interpreter):
 
     def _convolve(self, target: str, layer: nn.Conv2d, value: Copies) -> Copies:
         x = value.folded()
-        if self.by_rows and rows.has_rows(layer, x):
+        if self.form != "grouped" and rows.has_rows(layer, x):
             own, bias = self.parameters[f"{target}.weight"], self.parameters.get(f"{target}.bias")
+            if self.form == "direct" and direct.is_direct(layer, x):
+                return self._fold(direct.convolve(x, own, bias, layer))
             return self._fold(rows.convolve(x, own, bias, layer))
         weight, bias = _as(self._wide(target, "weight"), x), _as(self._wide(target, "bias"), x)
         assert weight is not None

@@ -43,6 +43,7 @@ class WorkerEngine:
     def __init__(self, make: MakeEngine, models: Tensor, workers: int) -> None:
         sums = 8 * workers * models.numel()
         refuse_too_little(make, (models.nbytes, sums), workers)
+        self.form: str = getattr(make, "form", "grouped")
         self.models = torch.empty_like(models).share_memory_()  # type: ignore[no-untyped-call]
         self.totals = torch.zeros((workers, *models.shape), dtype=torch.float64).share_memory_()  # type: ignore[no-untyped-call]
         context = mp.get_context("spawn")

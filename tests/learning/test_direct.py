@@ -12,6 +12,8 @@ from torch.nn import functional as fn
 from fedrt.learning.direct import LEAST, convolve, is_direct, tiling
 from fedrt.learning.register_tiles import ACROSS, TILES, lanes
 
+pytestmark = pytest.mark.numerical
+
 EXACT = {"rtol": 1e-12, "atol": 1e-11}
 WIDTH = ACROSS * lanes(8)
 

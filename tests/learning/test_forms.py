@@ -16,6 +16,8 @@ from fedrt.learning.models import MODELS
 from fedrt.learning.setup import WorkerRecipe
 from fedrt.learning.workers import WorkerEngine
 
+pytestmark = pytest.mark.numerical
+
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("model", MODELS)

@@ -12,6 +12,7 @@ from trained import differences, go_on, start, train, trained
 
 from fedrt.cli import main
 from fedrt.report.page.collect import collect
+from fedrt.runs.overwrite import remove_results
 from fedrt.runs.training import carry_on
 
 STATIC = ("--policy", "static-t", "--set", "learning.learning_rate=0.1")
@@ -113,6 +114,8 @@ def test_a_stopped_branch_goes_on_and_a_branch_of_it_too(source, tmp_path):
     assert differences(whole, cut) == []
     assert all(line.startswith("summary: branch: ") for line in differences(whole, again))
     assert (again / "before" / "before" / "run.json").is_file()
+    remove_results(again)  # all of it is our own: --overwrite may take it
+    assert not again.exists()
 
 
 REFUSED = {

@@ -152,3 +152,16 @@ def test_a_comparison_that_names_a_policy_twice_is_refused(tmp_path, capsys):
 def test_a_folder_that_is_not_there_is_told_as_before(tmp_path, capsys):
     refuse_links(Path(tmp_path / "nothing"))
     assert "is not a run directory" in refused(capsys, "run", "--resume", tmp_path / "nothing")
+
+
+def test_what_a_library_says_of_a_damaged_file_cannot_command_a_terminal(
+    tmp_path, capsys, monkeypatch
+):
+    def collected(paths, out):
+        return {"problems": ["rounds.parquet: cannot be read: don't know \x0f\x1b[2J"]}
+
+    monkeypatch.setattr("fedrt.report.page.write.write_page", collected)
+    assert main(["report", str(tmp_path)]) == 0
+    err = capsys.readouterr().err
+    assert err.rstrip("\n").isprintable()
+    assert "don't know" in err

@@ -22,7 +22,7 @@ from fedrt.cli.parser import (
     read_seeds,
     typed_command,
 )
-from fedrt.errors import InputError
+from fedrt.errors import InputError, printable
 from fedrt.extras import need
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def again(command: str, path: Path) -> str:
 
 def note(line: str) -> None:
     """Tell the user something beside the results."""
-    print(line, file=sys.stderr, flush=True)
+    print(printable(line), file=sys.stderr, flush=True)
 
 
 OPTION_NAMES = {"scenario": "SCENARIO", "settings": "--set", "targets": "--target"}

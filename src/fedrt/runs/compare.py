@@ -37,6 +37,8 @@ from fedrt.runs.identity import Identity, check_same, identity_of, read_identity
 from fedrt.runs.loop import make_world
 from fedrt.runs.options import RunOptions, read_options
 from fedrt.runs.training import RAY, Job, make_run_setup, open_checkpoints
+from fedrt.runs.tuning_file import FILE as TUNING
+from fedrt.runs.tuning_file import mend_tuning_file, tell_edited_tuning
 from fedrt.scenario import Scenario, load_scenario
 from fedrt.torn import clear_torn
 from fedrt.turns import GlobalRound
@@ -204,15 +206,21 @@ def _train_together(
     data_dir = Path(said.options.data_dir) if said.options.data_dir else None
     world = make_world(said.scenario, seed, data_dir)
     with ExitStack() as stack:
-        setup = make_run_setup(world, said.options, said.out / "tuning.json")
+        tuning_file = said.out / TUNING
+        # All runs of a comparison are tuned alike; each keeps how.
+        first = next(iter(jobs.values()))
+        begun = any(job.begun for job in jobs.values())
+        mend_tuning_file(tuning_file, first.identity, begun=begun, note=note)
+        setup = make_run_setup(world, said.options, tuning_file)
         stack.callback(setup.close)
         for line in setup.notes if seed == said.seeds[0] else ():
             note(line)
+        tell_edited_tuning(tuning_file, first.identity, note)
         shared: dict[bytes, Any] = {}
         rounds = []
         trainers = {name: Trainer(setup, shared) for name in jobs}
         for job in jobs.values():
-            job.check(setup)
+            job.check(setup, tuning_file)
         for name, records in _restore(seed, said, jobs, trainers, note).items():
             job, trainer = jobs[name], trainers[name]
             job.directory.save_partition(setup.parts.class_counts(), setup.parts.edge_of_device)

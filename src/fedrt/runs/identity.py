@@ -116,8 +116,13 @@ def check_same(folder: Path, kept: Identity | None, now: Identity, note: Note) -
         )
 
 
-def check_later(folder: Path, kept: Identity | None, later: Mapping[str, Any]) -> None:
-    """Keep what is found when training begins; complain if it was something else before."""
+def check_later(
+    folder: Path, kept: Identity | None, later: Mapping[str, Any], free: Mapping[str, Any]
+) -> None:
+    """Keep what is found when training begins; complain if it was something else before.
+
+    What is free may change later; only what it was at first is kept.
+    """
     if kept is None:
         return
     before, told = kept.later, []
@@ -126,8 +131,8 @@ def check_later(folder: Path, kept: Identity | None, later: Mapping[str, Any]) -
             told.append(f"{name} are not those it was started with")
     if told:
         raise InputError(f"{folder}: cannot go on: {', '.join(told)}")
-    if not later.keys() <= before.keys():
-        replace(kept, later={**before, **later}).save(folder)
+    if not {*later, *free} <= before.keys():
+        replace(kept, later={**free, **before, **later}).save(folder)
 
 
 def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

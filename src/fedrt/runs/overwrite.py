@@ -16,6 +16,7 @@ from pathlib import Path
 
 from fedrt.errors import FedrtError, InputError, reason
 from fedrt.inputs import parse_json, read_text
+from fedrt.runs.branch import BEFORE
 from fedrt.runs.directory import RunDirectory, read_opened
 
 FILES = re.compile(
@@ -73,11 +74,15 @@ def _own_entries(path: Path, *, runs: bool) -> Iterator[tuple[Path, bool]]:
                 if not (_is_file(inner) and INNER[name].fullmatch(inner.name)):
                     raise _foreign(path, inner)
                 yield inner, False
-        elif runs and _is_folder(entry) and (_is_file(entry / "run.json") or _is_remains(entry)):
+        elif _is_folder(entry) and (runs or name == BEFORE) and _is_run(entry):
             yield entry, True
             yield from _own_entries(entry, runs=False)
         else:
             raise _foreign(path, entry)
+
+
+def _is_run(path: Path) -> bool:
+    return _is_file(path / "run.json") or _is_remains(path)
 
 
 def _is_remains(path: Path) -> bool:

@@ -24,6 +24,8 @@ from fedrt.runs.history import History
 from fedrt.runs.identity import DATA, Identity, check_later, check_same, identity_of, read_identity
 from fedrt.runs.loop import make_world
 from fedrt.runs.options import RunOptions, read_options
+from fedrt.runs.tuning_file import FILE as TUNING
+from fedrt.runs.tuning_file import KEY, mend_tuning_file, read_tuning_file, tell_edited_tuning
 from fedrt.scenario import Scenario
 from fedrt.signals import uninterrupted
 from fedrt.torn import clear_torn
@@ -143,9 +145,11 @@ def _train(
 ) -> Summary:
     data_dir = Path(job.options.data_dir) if job.options.data_dir else None
     world, policy = make_world(run.scenario, run.seed, data_dir), make_policy(run.policy)
-    tuning_file = job.directory.path / "tuning.json"
+    tuning_file = job.directory.path / TUNING
+    mend_tuning_file(tuning_file, job.identity, begun=job.begun, note=note)
     with open_trainer(world, job.options, tuning_file) as trainer:
-        job.check(trainer.setup)
+        tell_edited_tuning(tuning_file, job.identity, note)
+        job.check(trainer.setup, tuning_file)
         edges = world.fleet.num_edges
         state, records, notes = job.checkpoints.load(trainer.state(), edges=edges)
         for line in (*trainer.setup.notes, *notes):
@@ -188,9 +192,16 @@ class Job:
     summary: Summary | None = None
     """The outcome, once all rounds are through."""
 
-    def check(self, setup: Any) -> None:
+    @property
+    def begun(self) -> bool:
+        """Whether some round was trained before."""
+        return self.checkpoints.checkpoints.is_dir()
+
+    def check(self, setup: Any, tuning_file: Path) -> None:
         """Complain where the run would go on with other data; the first time, keep their digest."""
-        check_later(self.directory.path, self.identity, {DATA: setup.data_digest})
+        tuning = read_tuning_file(tuning_file)
+        free = {} if tuning is None or self.begun else {KEY: dict(tuning)}
+        check_later(self.directory.path, self.identity, {DATA: setup.data_digest}, free)
 
     def rounds(
         self,

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module, invalidate_caches
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
 from types import ModuleType
 from typing import Any
 
@@ -89,19 +91,22 @@ def set_own_folder(folder: str | None) -> None:
 def _import(module_name: str) -> ModuleType:
     """Import a module, from the user's folder if it is there.
 
-    The folder comes first for this one import and last from then on: what other libraries load
-    later is never taken from it, while the user's code still finds its neighbours.
+    That holds for this module alone. The folder comes last for all others, so that no library takes
+    one from there that exists elsewhere, while the user's code still finds its neighbours.
     """
     folder, first = own_folder(), module_name.partition(".")[0]
-    if folder is None or not any(
-        os.path.exists(os.path.join(folder, name)) for name in (first, f"{first}.py")
-    ):
-        return import_module(module_name)
-    invalidate_caches()
-    sys.path.insert(0, folder)
-    try:
-        return import_module(module_name)
-    finally:
-        sys.path.remove(folder)
+    spec = None
+    if folder is not None and first not in sys.modules:
+        invalidate_caches()
+        spec = PathFinder.find_spec(first, [folder])
+    if folder is not None and spec is not None:
         if folder not in sys.path:
             sys.path.append(folder)
+        if spec.loader is not None:
+            module = sys.modules[first] = module_from_spec(spec)
+            try:
+                spec.loader.exec_module(module)
+            except BaseException:
+                sys.modules.pop(first, None)
+                raise
+    return import_module(module_name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from importlib.util import find_spec
+from importlib.machinery import PathFinder
 
 from fedrt.errors import InputError
 
@@ -32,5 +32,5 @@ def need(what: str, module: str) -> None:
     """Complain if a library that `what` needs is not there; it is not loaded."""
     modules: dict[str, object] = dict(sys.modules)
     # None is there for a module that something keeps from being imported.
-    if (modules[module] if module in modules else find_spec(module)) is None:
+    if (modules[module] if module in modules else PathFinder.find_spec(module)) is None:
         raise MissingLibraryError(what, module)

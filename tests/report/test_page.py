@@ -193,7 +193,7 @@ def test_a_trained_run_shows_accuracy_where_it_was_measured_and_who_holds_what(t
     assert samples.sum() == sum(row["samples"] for row in rows) == 1438  # 80 % of 1,797
     assert all(samples[row["label"], row["device"]] == row["samples"] for row in rows)
     again = data["configs"][0]["again"]
-    assert again == f"fedrt run {trained_run}/config.toml --policy fedrt --seed 0"
+    assert again == f"fedrt run {trained_run}/config.toml --policy fedrt --seed 0 --allow-code"
 
 
 def test_a_small_share_of_bytes_thins_rounds_bins_and_runs(compared, monkeypatch):

@@ -15,7 +15,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from learning_cases import CPU, SHAPES, Case, engine_case, noise
+from learning_cases import CPU, SAME_EVERYWHERE, SHAPES, Case, engine_case, noise
 from torch import nn
 from torch.nn import functional as fn
 
@@ -62,8 +62,7 @@ def check(case: Case, engine: StackedEngine, dtype: str, record_property, label:
     assert not torch.equal(got.models, case.models)
 
 
-@pytest.mark.parametrize("dtype", LIMITS)
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(("dtype", "model"), SAME_EVERYWHERE)
 def test_stacked_equals_sequential_at_any_chunk(model, dtype, record_property):
     """Uneven steps and data, devices 2 and 5 away; 7 devices in chunks of 1 to more than all."""
     case = engine_case("sequential", model, dtype)
@@ -76,7 +75,8 @@ def test_stacked_equals_sequential_at_any_chunk(model, dtype, record_property):
 
 @pytest.mark.parametrize("dtype", LIMITS)
 def test_augmentation_and_absent_devices(dtype, record_property):
-    case = engine_case("sequential", dtype=dtype, augment=True)
+    # Shifted images have blank borders, and those ties: not for max pooling.
+    case = engine_case("sequential", "smooth-cnn", dtype, augment=True)
     engine = stacked(case, 2, augment=True)
     for present in ([0], [1, 2, 6], [6, 4, 3, 2, 0], range(7)):
         some = {name: getattr(case.order, name)[list(present)] for name in FIELDS}

@@ -17,7 +17,7 @@ help:
 	@echo "make bench   the control benchmark (minutes)"
 	@echo "make figures write every figure in README and docs anew from results/ and benchmarks/results/"
 	@echo "make picture draw the README's picture of the page anew; needs Chromium"
-	@echo "make fuzz    500 damaged folders of results (20 minutes)"
+	@echo "make fuzz    500 damaged folders of results, 500 damaged scenarios, states and traces (20 minutes)"
 	@echo "make kill-campaign   kill a training run 50 times, then workers, nodes and drivers (40 minutes)"
 	@echo "make mutants  change the source in 200 places, one at a time: does a test notice? (an hour)"
 	@echo "make verify-cell NAME=cifar10-iid/fedrt-0   train a cell of results/ again and compare"
@@ -68,7 +68,8 @@ picture: $(VENV)/.ready-dev
 	$(BIN)/python tools/page_picture.py docs/page.png
 
 fuzz: $(VENV)/.ready-dev
-	FEDRT_MUTATIONS=500 $(BIN)/python -m pytest -n 2 tests/runs/test_mutated_folders.py
+	FEDRT_MUTATIONS=500 $(BIN)/python -m pytest -n 2 tests/runs/test_mutated_folders.py \
+		tests/test_mutated_inputs.py
 
 kill-campaign: $(VENV)/.ready-dev
 	$(BIN)/python tools/kill_campaign.py --trials 50 --seed 0

@@ -18,7 +18,7 @@ help:
 	@echo "make figures write every figure in README and docs anew from results/ and benchmarks/results/"
 	@echo "make picture draw the README's picture of the page anew; needs Chromium"
 	@echo "make fuzz    500 damaged folders of results, 500 damaged scenarios, states and traces (20 minutes)"
-	@echo "make kill-campaign   kill a training run 50 times, then workers, nodes and drivers (40 minutes)"
+	@echo "make kill-campaign   kill a training run 50 times, every command 20 times, then workers, nodes and drivers (2 hours)"
 	@echo "make mutants  change the source in 200 places, one at a time: does a test notice? (an hour)"
 	@echo "make verify-cell NAME=cifar10-iid/fedrt-0   train a cell of results/ again and compare"
 	@echo "make clean   remove .venv and caches"
@@ -73,6 +73,7 @@ fuzz: $(VENV)/.ready-dev
 
 kill-campaign: $(VENV)/.ready-dev
 	$(BIN)/python tools/kill_campaign.py --trials 50 --seed 0
+	$(BIN)/python tools/kill_commands.py --kills 20 --seed 0
 	$(BIN)/python tools/ray_campaign.py --trials 50 --seed 0
 
 mutants: $(VENV)/.ready-dev

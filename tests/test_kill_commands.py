@@ -8,7 +8,7 @@ import pytest
 from trained import ROOT
 
 sys.path.insert(0, str(ROOT / "tools"))
-from kill_commands import campaign, contents, differences  # noqa: E402
+from kill_commands import campaign, contents, differences
 
 
 @pytest.mark.slow

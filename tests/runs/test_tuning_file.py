@@ -9,6 +9,7 @@ import pytest
 from test_identity import PLAIN, StopError, edit_json, stop
 from trained import differences, start, trained
 
+from fedrt.learning.tuning_cache import cache_file, cache_note
 from fedrt.runs.compare import go_on, read_comparison, start_comparison
 from fedrt.runs.options import RunOptions
 from fedrt.runs.training import carry_on
@@ -100,3 +101,13 @@ def test_the_bits_are_those_of_an_untouched_run(tmp_path):
     resumed(run)
     assert resumed(whole) == []
     assert differences(whole, run) == []
+
+
+@pytest.mark.parametrize("text", ["{", "7", "[" * 100_000])
+def test_a_damaged_cache_of_the_machine_is_told(text, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_note() == ()
+    cache_file().parent.mkdir(parents=True)
+    cache_file().write_text(text)
+    (line,) = cache_note()
+    assert line.startswith(f"note: {cache_file()}: is damaged")

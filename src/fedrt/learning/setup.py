@@ -39,6 +39,7 @@ from fedrt.learning.tuning import (
 )
 from fedrt.learning.tuning_cache import (
     cache_file,
+    cache_note,
     machine,
     read_trials,
     read_tuning,
@@ -208,6 +209,7 @@ def make_setup(
     first_model, notes = model.state(), material.notes
     made: Engine
     if engine == "stacked":
+        notes = (*notes, *cache_note())
         tuning = find_tuning(world, material, chunk, workers, tuning_file)
         given = (model, samples, batches, scenario, tuning.chunk, tuning.compiled)
         here = make_stacked(*given, form=tuning.form)

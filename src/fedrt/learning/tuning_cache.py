@@ -49,6 +49,17 @@ def remembered(
     return found
 
 
+def cache_note() -> tuple[str, ...]:
+    """A line if what is known of this machine lies in a file that cannot be read."""
+    file = cache_file()
+    try:
+        if not file.exists() or isinstance(parse_json(read_text(file)), dict):
+            return ()
+    except (OSError, ValueError, RecursionError, InputError):
+        pass
+    return (f"note: {file}: is damaged: what it held of this machine is measured anew",)
+
+
 def read_tuning(kept: Any) -> Tuning:
     """A tuning as it was kept; ValueError or TypeError where it is none: files may be damaged."""
     return Tuning(**kept)

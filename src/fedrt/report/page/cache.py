@@ -70,10 +70,11 @@ def _state(folder: Path) -> State:
     """Changes whenever a file of the run does."""
     found = []
     try:
-        for entry in os.scandir(folder):
-            if entry.name.endswith(READ):
-                about = entry.stat()
-                found.append((entry.name, about.st_mtime_ns, about.st_size, about.st_ino))
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.endswith(READ):
+                    about = entry.stat()
+                    found.append((entry.name, about.st_mtime_ns, about.st_size, about.st_ino))
     except OSError:
         return ()
     return tuple(sorted(found))

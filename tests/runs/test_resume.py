@@ -20,11 +20,11 @@ from trained import OPTIONS, campaign, differences, go_on, start, train, trained
 
 from fedrt.cli import main
 from fedrt.errors import FedrtError, InputError
-from fedrt.files import TORN
 from fedrt.runs.checkpoint import Checkpoints, Record, _read
 from fedrt.runs.directory import SUMMARY, TRAINED_SUMMARY, RunDirectory
 from fedrt.runs.estimate import estimate
 from fedrt.runs.training import carry_on, start_run
+from fedrt.torn import TORN
 from fedrt.turns import Distances
 
 pytestmark = pytest.mark.numerical

@@ -28,13 +28,53 @@ class Pace:
     device: NDArray[np.int64]
     """Its number in the fleet."""
     fleet_size: int
-    left_j: FloatArray
-    """Of its budget; inf = no limit, may be negative."""
+    budget_j: FloatArray
+    """For the whole run; inf = no limit."""
+    spent_j: FloatArray
     rounds_left: FloatArray
     """Edge rounds that it still expects to train in, the coming one included."""
+    most_rounds_left: int
+    """Edge rounds of the run that are left, the coming one included."""
     t: int
     r: int
     edge_rounds: int
+    time_s: float
+    """Seconds of all finished global rounds."""
+
+    @property
+    def left_j(self) -> FloatArray:
+        """What is left of each budget; inf = no limit, negative after overspending."""
+        return self.budget_j - self.spent_j
+
+
+@dataclass(frozen=True)
+class ReferenceRound:
+    """Where FedRT stands in the same world, and its plan for the coming edge round.
+
+    FedRT is run beside a policy that asks for it, on the same rounds with books of its own, so that
+    the policy can be held against it. Nothing in here has not been seen yet.
+    """
+
+    spent_j: FloatArray
+    """Per device that takes part: what FedRT has spent on it before the coming edge round."""
+    energy_j: FloatArray
+    """Per device that takes part: what its plan for the coming edge round takes."""
+    rounds_left: FloatArray
+    """Per device that takes part: the edge rounds among which FedRT divides what is left."""
+    elapsed_s: FloatArray
+    """Per edge: seconds from the start of its global round to the end of the coming edge round."""
+    end_s: float
+    """Seconds from the start of its global round to its end; inf before the last edge round."""
+    time_s: float
+    """Seconds of all its finished global rounds."""
+    topology: NDArray[np.bool_] | None
+    """The links that it uses in the last edge round."""
+    even_split_leads: bool
+    """Whether Static-R, which splits bandwidth evenly, has taken less time than FedRT so far and has
+    lost no more updates; false where nothing fails."""
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
 
 
 class Books(Protocol):
@@ -51,6 +91,11 @@ class Books(Protocol):
 
     def pace(self, horizon: Horizon) -> Pace | None:
         """What is left for the rest of the run; None where the allowance is all that is known."""
+        ...
+
+    @property
+    def reference(self) -> ReferenceRound | None:
+        """FedRT beside the policy; None unless the policy asks for it (`uses_reference`)."""
         ...
 
 
@@ -70,6 +115,10 @@ class GivenAllowance:
     def pace(self, horizon: Horizon) -> None:
         return None
 
+    @property
+    def reference(self) -> None:
+        return None
+
 
 @dataclass(frozen=True)
 class PartOfBooks:
@@ -77,6 +126,7 @@ class PartOfBooks:
 
     ledger: Ledger
     who: NDArray[np.int64]
+    reference: ReferenceRound | None = None
 
     def __post_init__(self) -> None:
         freeze_arrays(self)
@@ -93,11 +143,14 @@ class PartOfBooks:
         return Pace(
             device=self.who,
             fleet_size=len(ledger.budget_j),
-            left_j=ledger.left_j[self.who],
+            budget_j=ledger.budget_j[self.who],
+            spent_j=ledger.spent_j[self.who],
             rounds_left=ledger.rounds_left(horizon)[self.who],
+            most_rounds_left=(ledger.global_rounds - ledger.t) * ledger.edge_rounds - ledger.r,
             t=ledger.t,
             r=ledger.r,
             edge_rounds=ledger.edge_rounds,
+            time_s=ledger.time_s,
         )
 
 

@@ -140,3 +140,14 @@ def allocate_evenly(seen: Observation, allowance_j: FloatArray) -> Allocation:
     over = least_j > allowance_j + FITS * least_j
     relaxed = seen.sum_by_edge(over.astype(np.float64)) > 0
     return Allocation(even_split_hz(seen), cpu_hz, relaxed)
+
+
+def evenly_where_it_fits(seen: Observation, cap_j: FloatArray, other: Allocation) -> Allocation:
+    """An even split in the clusters where it keeps every cap, the other allocation elsewhere."""
+    even = allocate_evenly(seen, cap_j)
+    fits = ~even.relaxed[seen.edge_of_device]
+    return Allocation(
+        np.where(fits, even.bandwidth_hz, other.bandwidth_hz),
+        np.where(fits, even.cpu_hz, other.cpu_hz),
+        other.relaxed & even.relaxed,
+    )

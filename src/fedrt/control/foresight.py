@@ -29,11 +29,16 @@ MOST = 64
 
 
 def allocate_with_foresight(
-    fleet: PricedFleet, elapsed_s: FloatArray, nominal_s: FloatArray, later_s: FloatArray
+    fleet: PricedFleet,
+    elapsed_s: FloatArray,
+    nominal_s: FloatArray,
+    later_s: FloatArray,
+    most_s: FloatArray,
 ) -> Allocation:
     """The allocation at which a second of each cluster costs what it is expected to be worth.
 
-    `nominal_s` are the clusters' times at equal worth; `later_s` holds a row per sample.
+    `nominal_s` are the clusters' times at equal worth; `later_s` holds a row per sample. No cluster
+    takes longer than `most_s`, or than its least time where that is more.
     """
     edges = len(nominal_s)
     width_s = SOFT * max(float(nominal_s.mean()), 1e-300)
@@ -46,6 +51,8 @@ def allocate_with_foresight(
         time_s = fleet.at_price(worth, time_s)
         if settled:
             break
+    if (time_s > most_s).any():
+        return fleet.in_time(np.minimum(time_s, most_s))[0]
     return fleet.found(time_s)
 
 

@@ -9,7 +9,7 @@ from fedrt.checks import hint, problem
 from fedrt.errors import InputError
 from fedrt.ledger import Horizon
 from fedrt.plugins import load_plugin, own_code
-from fedrt.policies.base import Policy, uses_contraction_limit
+from fedrt.policies.base import Policy, uses_contraction_limit, uses_reference
 from fedrt.policies.ce_fedavg import CEFedAvg
 from fedrt.policies.fedrt import FedRT
 from fedrt.policies.fedrt_plus import FedRTPlus
@@ -75,5 +75,6 @@ def _own_policy(spec: Spec) -> Policy:
             rule = "one of " + ", ".join(get_args(Horizon))
             raise InputError(problem(f"{path}.energy_horizon", made.energy_horizon, rule))
         uses_contraction_limit(made)
+        uses_reference(made)
     policy: Policy = made
     return policy

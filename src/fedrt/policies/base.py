@@ -42,8 +42,13 @@ class Policy(Protocol):
 
 
 def uses_contraction_limit(policy: Policy) -> bool:
-    """Whether a policy asks for `Backhaul.contraction_limit`, which may take a run to find."""
+    """Whether a policy asks for `Backhaul.contraction_limit`."""
     return bool(getattr(policy, "uses_contraction_limit", False))
+
+
+def uses_reference(policy: Policy) -> bool:
+    """Whether a policy asks for `Books.reference`, a run of FedRT beside its own."""
+    return bool(getattr(policy, "uses_reference", False))
 
 
 def ask(policy: Policy, seen: Observation, books: Books, when: str = "") -> Plan:

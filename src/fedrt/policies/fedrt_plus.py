@@ -14,7 +14,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.control.allocation import Allocation, slowest_compute_energy_j
+from fedrt.control.allocation import (
+    Allocation,
+    allocate,
+    evenly_where_it_fits,
+    slowest_compute_energy_j,
+)
 from fedrt.control.consensus import meets_limit
 from fedrt.control.fastest_mixing import MOST_EXACT
 from fedrt.control.foresight import FEWEST, MOST, allocate_with_foresight, guessed_later_s
@@ -26,11 +31,15 @@ from fedrt.control.topology import best_links, prune_greedily
 from fedrt.cost.backhaul import link_time_s
 from fedrt.cost.round import price
 from fedrt.graph import is_connected
-from fedrt.ledger import Books, Horizon, Pace
+from fedrt.ledger import Books, Horizon, Pace, ReferenceRound
 from fedrt.plan import ROUNDING, Plan, Status
 from fedrt.world.observation import Observation
 
 FloatArray = NDArray[np.float64]
+
+
+# A server that is later than planned by this part of the time so far is late, not rounded.
+LATE = 1e-9
 
 
 @dataclass
@@ -42,6 +51,10 @@ class Memory:
     """Per edge round of this global round: the clusters' times at equal worth."""
     later_s: list[FloatArray] = field(default_factory=list)
     """Per global round: R x C, what came after each of its edge rounds."""
+    planned_s: FloatArray = field(default_factory=lambda: np.zeros(1))
+    """Per server: when it should be through with the last edge round, from the run's start."""
+    late: bool = False
+    """Whether any server ever took longer than planned."""
 
 
 @dataclass
@@ -61,9 +74,16 @@ class FedRTPlus:
         """Whether the policy needs `Backhaul.contraction_limit`."""
         return self.links == "joint"
 
+    @property
+    def uses_reference(self) -> bool:
+        """Whether the policy needs `Books.reference`."""
+        return self.energy == "paced"
+
     def plan(self, seen: Observation, books: Books) -> Plan:
         pace = books.pace(self.energy_horizon) if self.energy == "paced" else None
-        return self._at_once(seen, books) if pace is None else self._paced(seen, books, pace)
+        if pace is None or books.reference is None:
+            return self._at_once(seen, books)
+        return self._paced(seen, books, pace, books.reference)
 
     def _at_once(self, seen: Observation, books: Books) -> Plan:
         """The least round time within the allowances; then the least energy within that time."""
@@ -84,34 +104,79 @@ class FedRTPlus:
         status: Status = "optimal" if proven else "feasible"
         return _plan(seen, allocation, "best-effort" if relaxed else status, gossip)
 
-    def _paced(self, seen: Observation, books: Books, pace: Pace) -> Plan:
-        """The least of time and the worth of energy, at prices that budgets over the run set."""
+    def _paced(
+        self, seen: Observation, books: Books, pace: Pace, reference: ReferenceRound
+    ) -> Plan:
+        """The least of time and the worth of energy, at prices that budgets over the run set.
+
+        No cluster falls further behind FedRT than the run is ahead of it.
+        """
         if self.memory is None or (pace.t == 0 and pace.r == 0):
             self.memory = Memory(Prices.unknown(pace.fleet_size))
         memory = self.memory
-        memory.prices, now = spending(memory.prices, seen, pace)
+        began_s = pace.time_s + (books.elapsed_s if pace.r else 0.0)
+        memory.late |= bool(np.max(began_s - memory.planned_s) > LATE * np.max(memory.planned_s))
+        memory.prices, now = spending(memory.prices, seen, pace, reference, may_use_rest=not memory.late)
         fleet = PricedFleet(seen, now.price_s_per_j, now.cap_j)
         nominal_s = fleet.at_price(np.full(seen.num_edges, 1.0 / seen.num_edges))
         memory.nominal_s = [*memory.nominal_s[: pace.r], nominal_s]
-        gossip, broken = None, False
-        if seen.backhaul is None:
+        ahead_s = max(reference.time_s - pace.time_s, 0.0)
+        gossip, broken = None, bool(fleet.fastest.relaxed.any())
+        if memory.late:
+            # What a cluster gains by slowing down it loses many times over with a straggler.
+            allocation = fleet.fastest
+            if reference.even_split_leads:
+                allowance_j = pace.left_j / reference.rounds_left
+                allocation = evenly_where_it_fits(seen, allowance_j, allocation)
+            if seen.backhaul is not None:
+                time_s = price(_plan(seen, allocation, "feasible"), seen).edge_time_s
+                gossip = self._gossip(seen, books.elapsed_s + time_s, reference)
+        elif seen.backhaul is None:
             later_s = self._later_s(pace, nominal_s)
-            allocation = allocate_with_foresight(fleet, books.elapsed_s, nominal_s, later_s)
+            most_s = reference.elapsed_s + ahead_s - books.elapsed_s
+            allocation = allocate_with_foresight(fleet, books.elapsed_s, nominal_s, later_s, most_s)
         else:
-            gossip = self._gossip(seen, books.elapsed_s + nominal_s)
+            allocation, gossip = self._last_edge_round(
+                seen, fleet, books.elapsed_s, nominal_s, reference, reference.end_s + ahead_s
+            )
             mixing_s = gossip.slowest_s(_hop_s(seen))
-            allocation, _ = fleet.by_deadline(books.elapsed_s + mixing_s)
             rest_s = np.cumsum([mixing_s, *memory.nominal_s[:0:-1]], axis=0)[::-1]
             memory.later_s = [*memory.later_s, rest_s][-MOST:]
-            broken = not _keeps_limits(seen, gossip)
+        if gossip is not None:
+            broken |= not _keeps_limits(seen, gossip)
         plan = _plan(seen, allocation, "feasible", gossip)
-        energy_j = price(plan, seen).energy_j
+        planned = price(plan, seen)
+        energy_j = planned.energy_j
+        memory.planned_s = pace.time_s + books.elapsed_s + planned.edge_time_s + planned.backhaul_s
+        if seen.backhaul is not None:
+            memory.planned_s = np.max(memory.planned_s, keepdims=True)
         memory.prices = adjust(memory.prices, pace, now, energy_j)
         # No later plan can mend it if less is left than computing at f_min takes.
         need_j = (pace.rounds_left - 1.0) * slowest_compute_energy_j(seen)
         left_j = pace.left_j - energy_j
         broken |= bool((left_j < need_j - 1e-9 * np.abs(pace.left_j)).any())
         return replace(plan, status="best-effort") if broken else plan
+
+    def _last_edge_round(
+        self,
+        seen: Observation,
+        fleet: PricedFleet,
+        elapsed_s: FloatArray,
+        nominal_s: FloatArray,
+        reference: ReferenceRound,
+        latest_s: float,
+    ) -> tuple[Allocation, Gossip]:
+        """The end at which the clusters' prices of time add up to one, but no later than given."""
+        gossip = self._gossip(seen, elapsed_s + nominal_s, reference)
+        offset_s = elapsed_s + gossip.slowest_s(_hop_s(seen))
+        allocation, end_s = fleet.by_deadline(offset_s)
+        if end_s <= latest_s:
+            return allocation, gossip
+        gossip = self._gossip(seen, elapsed_s + fleet.least_s, reference)
+        offset_s = elapsed_s + gossip.slowest_s(_hop_s(seen))
+        end_s = max(latest_s, float(np.max(offset_s + fleet.least_s)))
+        allocation, _ = fleet.in_time((end_s - offset_s) * (1 - ROUNDING))
+        return allocation, gossip
 
     def _later_s(self, pace: Pace, nominal_s: FloatArray) -> FloatArray:
         """A row per sample: what may come after this edge round."""
@@ -120,7 +185,19 @@ class FedRTPlus:
             return guessed_later_s(nominal_s, pace.edge_rounds - 1 - pace.r)
         return np.array([rest_s[pace.r] for rest_s in self.memory.later_s])
 
-    def _gossip(self, seen: Observation, finish_s: FloatArray) -> Gossip:
+    def _gossip(
+        self, seen: Observation, finish_s: FloatArray, reference: ReferenceRound | None = None
+    ) -> Gossip:
+        """The quickest gossip that keeps the limits, or FedRT's own where that is quicker."""
+        chosen = self._choose_gossip(seen, finish_s)
+        if reference is None or reference.topology is None or self.links != "joint":
+            return chosen
+        given = gossip_on(reference.topology, seen.gossip_steps, fastest=False)
+        hop_s = _hop_s(seen)
+        ends_s = [float(np.max(finish_s + each.slowest_s(hop_s))) for each in (chosen, given)]
+        return chosen if ends_s[0] <= ends_s[1] else given
+
+    def _choose_gossip(self, seen: Observation, finish_s: FloatArray) -> Gossip:
         backhaul, psi = seen.backhaul, seen.gossip_steps
         assert backhaul is not None
         limits = (backhaul.consensus_distance, backhaul.consensus_limit)

@@ -52,15 +52,18 @@ def whole_run(world: World) -> WholeRun:
 
 
 def round_links(
-    world: World, distances: Sequence[FloatArray], rho: float | None
+    world: World, distances: Sequence[FloatArray], rho: float | FloatArray | None
 ) -> list[RoundLinks]:
     """The links of every global round, each with a first cover of its choices."""
     steps = world.scenario.rounds.gossip_steps
     rounds = []
+    limits = [None] * len(distances) if rho is None else np.broadcast_to(rho, len(distances))
     for t, distance in enumerate(distances):
         seen = see_backhaul(world, t, distance)
         step_s = link_time_s(world.model_bits, 1, seen.bps)
-        rounds.append(RoundLinks(step_s, seen.consensus_distance, seen.consensus_limit, rho, steps))
+        limit = limits[t]
+        most = None if limit is None else float(limit)
+        rounds.append(RoundLinks(step_s, seen.consensus_distance, seen.consensus_limit, most, steps))
     return rounds
 
 
@@ -68,9 +71,12 @@ def hindsight_bound(
     world: World,
     distances: Sequence[FloatArray],
     limit_j: FloatArray,
-    rho: float | None,
+    rho: float | FloatArray | None,
 ) -> tuple[float, int]:
-    """Seconds that no plan within the limits undercuts, and the rounds whose cover stayed open."""
+    """Seconds that no plan within the limits undercuts, and the rounds whose cover stayed open.
+
+    `rho` is one limit for all global rounds, one for each of them, or None.
+    """
     links = round_links(world, distances, rho)
     search = JoulePrices.start(whole_run(world), limit_j)
     search.multiply(link_times(links), MULTIPLIED)

@@ -6,34 +6,30 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.control.consensus import consensus_limit
 from fedrt.control.limits import broken_limits
-from fedrt.control.mixing import mixing_of, slowest_contraction
-from fedrt.cost.outcome import Deadline, Outcome, carry_out
-from fedrt.cost.round import price
 from fedrt.errors import InfeasibleError
 from fedrt.extras import need
 from fedrt.ledger import Horizon, Ledger, PartOfBooks
-from fedrt.plan import Plan
 from fedrt.policies import Policy
 from fedrt.policies.base import ask, uses_contraction_limit
-from fedrt.policies.fedrt import FedRT
+from fedrt.runs.reference import (
+    Reference,
+    carry_out_plan,
+    charge,
+    contraction_limit,
+    reference_for,
+)
 from fedrt.scenario import Scenario
 from fedrt.turns import Distances, EdgeRound, GlobalRound, Learner, none_refused
-from fedrt.world.faults import Failures
 from fedrt.world.observation import Backhaul, Observation
 from fedrt.world.world import World
 
 FloatArray = NDArray[np.float64]
-
-LEAST_RHO = 1e-9
-
-_FOUND: WeakKeyDictionary[World, float] = WeakKeyDictionary()
 
 
 class StandIn:
@@ -87,16 +83,16 @@ def run_rounds(
     learner = learner or StandIn(world)
     if scenario.control.budgets == "strict":
         _refuse_hopeless_budgets(world)
-    rho = contraction_limit(world) if uses_contraction_limit(policy) else None
+    reference = reference_for(policy, world, ledger)
     for t in range(ledger.t, scenario.rounds.global_rounds):
         began_at_s, done = ledger.time_s, []
         for r in range(scenario.rounds.edge_rounds - 1):
-            done.append(take_turn(world, t, r, ledger, policy))
+            done.append(take_turn(world, t, r, ledger, policy, reference))
             ledger = done[-1].after
             learner.train(done[-1])
         distances = learner.distances(t)
         last = scenario.rounds.edge_rounds - 1
-        done.append(take_turn(world, t, last, ledger, policy, distances.believed, rho))
+        done.append(take_turn(world, t, last, ledger, policy, reference, distances.believed))
         ledger = done[-1].after
         learner.train(done[-1])
         metrics = learner.mix(done[-1])
@@ -110,8 +106,8 @@ def take_turn(
     r: int,
     ledger: Ledger,
     policy: Policy,
+    reference: Reference | None = None,
     distance: FloatArray | None = None,
-    rho: float | None = None,
 ) -> EdgeRound:
     """Observe, plan, price and charge one edge round; with distances, the last of a global one."""
     expected = world.taking_part(t, r)
@@ -119,33 +115,22 @@ def take_turn(
     who = expected if failures is None else failures.who
     seen = world.observe(t, r, who)
     if distance is not None:
-        seen = replace(seen, backhaul=see_backhaul(world, t, distance, rho))
-    books = PartOfBooks(ledger, who)
+        seen = replace(seen, backhaul=see_backhaul(world, t, distance))
+    beside = None if reference is None else reference.take_turn(world, who, seen, failures)
+    if seen.backhaul is not None and uses_contraction_limit(policy):
+        rho = contraction_limit(world.scenario, reference)
+        seen = replace(seen, backhaul=replace(seen.backhaul, contraction_limit=rho))
+    books = PartOfBooks(ledger, who, beside)
     plan = ask(policy, seen, books, f", global round {t}, edge round {r}")
     allowance_j = books.allowance_j(policy.energy_horizon)
-    outcome = _outcome(world, plan, seen, failures)
-    cost = price(plan, seen) if outcome is None else outcome.cost
-    energy_j = np.zeros_like(ledger.spent_j)
-    energy_j[who] = cost.energy_j
-    after = ledger.charge(energy_j, cost.edge_time_s, cost.backhaul_s)
+    cost, outcome = carry_out_plan(world, plan, seen, failures)
+    after = charge(ledger, who, cost)
     turn = EdgeRound(t, r, who, seen, plan, cost, allowance_j, after, failures, outcome)
     # A user's policy may call a plan feasible that is not: the books decide.
     broken = plan.status == "best-effort" or bool(after.overspent_j.any())
     if broken and world.scenario.control.budgets == "strict":
         _refuse_plan(turn, policy)
     return turn
-
-
-def _outcome(
-    world: World, plan: Plan, seen: Observation, failures: Failures | None
-) -> Outcome | None:
-    """What becomes of the plan in a world where devices fail."""
-    faults = world.scenario.faults
-    if faults is None or failures is None:
-        return None
-    deadline = Deadline(faults.deadline_s, faults.deadline_factor)
-    late = (failures.silent, failures.cpu_fraction, deadline)
-    return carry_out(plan, seen, *late, faults.silent_spends)
 
 
 def _refuse_plan(turn: EdgeRound, policy: Policy) -> None:
@@ -166,32 +151,7 @@ def _refuse_plan(turn: EdgeRound, policy: Policy) -> None:
     raise InfeasibleError(lines or f"{where}: policy {policy.name} calls its plan best-effort")
 
 
-def contraction_limit(world: World) -> float:
-    """Rho of a world: as the scenario gives it, or the median zeta^psi of FedRT's own rounds.
-
-    FedRT's are planned without training, so rho depends on scenario and seed alone. Found once for
-    each world.
-    """
-    given = world.scenario.control.contraction_limit
-    if not isinstance(given, str):
-        return given
-    if world not in _FOUND:
-        control = replace(world.scenario.control, budgets="best-effort")
-        relaxed = replace(world.scenario, control=control)
-        plans = [
-            done.last.plan for done in run_rounds(World(relaxed, world.seed, world.fleet), FedRT())
-        ]
-        left = []
-        for plan in plans:
-            assert plan.topology is not None
-            zeta = slowest_contraction(mixing_of(plan, control.mixing), plan.topology)
-            left.append(zeta**plan.gossip_steps)
-        # A graph that averages exactly leaves nothing; rho has to stay above what rounding leaves.
-        _FOUND[world] = min(1.0, max(float(np.median(left)), LEAST_RHO))
-    return _FOUND[world]
-
-
-def see_backhaul(world: World, t: int, distance: FloatArray, rho: float | None = None) -> Backhaul:
+def see_backhaul(world: World, t: int, distance: FloatArray) -> Backhaul:
     """The links of global round t with the limit that the scenario's kappa sets.
 
     Where all distances are zero nothing is known about the pairs and nothing may be pruned: every
@@ -201,7 +161,7 @@ def see_backhaul(world: World, t: int, distance: FloatArray, rho: float | None =
     if not distance.any():
         distance, kappa = 1.0 - np.eye(len(distance)), 0.0
     limit = consensus_limit(world.links_up(t), distance, kappa)
-    return Backhaul(world.backhaul_bps(t), distance, limit, rho)
+    return Backhaul(world.backhaul_bps(t), distance, limit)
 
 
 def _refuse_hopeless_budgets(world: World) -> None:

@@ -1,0 +1,133 @@
+"""FedRT run beside another policy, round by round, on the same world with books of its own.
+
+A policy may want to be held against FedRT: what it would have spent and how far it would be by now,
+and how well its gossip mixes. All of it comes from rounds that have been seen: a plan of FedRT for
+the coming edge round is made from what everybody sees before it, and what became of it is charged
+after it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrt.control.mixing import mixing_of, slowest_contraction
+from fedrt.cost.outcome import Deadline, Outcome, carry_out
+from fedrt.cost.round import RoundCost, global_round_time_s, price
+from fedrt.ledger import Ledger, PartOfBooks, ReferenceRound
+from fedrt.plan import Plan
+from fedrt.policies.base import Policy, uses_contraction_limit, uses_reference
+from fedrt.policies.fedrt import FedRT
+from fedrt.policies.static_r import StaticR
+from fedrt.scenario import Scenario
+from fedrt.world.faults import Failures
+from fedrt.world.observation import Observation
+from fedrt.world.world import World
+
+FloatArray = NDArray[np.float64]
+
+LEAST_RHO = 1e-9
+
+
+def carry_out_plan(
+    world: World, plan: Plan, seen: Observation, failures: Failures | None
+) -> tuple[RoundCost, Outcome | None]:
+    """What a plan costs, and in a world where devices fail what became of it."""
+    faults = world.scenario.faults
+    if faults is None or failures is None:
+        return price(plan, seen), None
+    deadline = Deadline(faults.deadline_s, faults.deadline_factor)
+    late = (failures.silent, failures.cpu_fraction, deadline)
+    outcome = carry_out(plan, seen, *late, faults.silent_spends)
+    return outcome.cost, outcome
+
+
+def charge(ledger: Ledger, who: NDArray[np.int64], cost: RoundCost) -> Ledger:
+    """The books after an edge round in which these devices took part."""
+    energy_j = np.zeros_like(ledger.spent_j)
+    energy_j[who] = cost.energy_j
+    return ledger.charge(energy_j, cost.edge_time_s, cost.backhaul_s)
+
+
+@dataclass
+class Beside:
+    """A policy in the same world: its books, and how many of its updates were delivered."""
+
+    policy: Policy
+    ledger: Ledger
+    delivered: int = 0
+
+    def take_turn(
+        self, world: World, who: NDArray[np.int64], seen: Observation, failures: Failures | None
+    ) -> Plan:
+        """Plan an edge round and charge what becomes of it; the plan."""
+        plan = self.policy.plan(seen, PartOfBooks(self.ledger, who))
+        cost, outcome = carry_out_plan(world, plan, seen, failures)
+        self.ledger = charge(self.ledger, who, cost)
+        self.delivered += len(who) if outcome is None else int(outcome.delivered.sum())
+        return plan
+
+
+@dataclass
+class Reference:
+    """FedRT in the same world, what its gossip leaves, and where devices fail Static-R."""
+
+    fedrt: Beside
+    even_split: Beside | None
+    contraction: float = 1.0
+    """zeta^psi of its plan for the last edge round that it has planned."""
+
+    def take_turn(
+        self, world: World, who: NDArray[np.int64], seen: Observation, failures: Failures | None
+    ) -> ReferenceRound:
+        """Plan and charge the coming edge round; what of it is known before it begins."""
+        before = self.fedrt.ledger
+        leads = self._even_split_leads()
+        if self.even_split is not None:
+            self.even_split.take_turn(world, who, seen, failures)
+        plan = self.fedrt.take_turn(world, who, seen, failures)
+        planned = price(plan, seen)
+        if plan.topology is not None:
+            mixing = mixing_of(plan, world.scenario.control.mixing)
+            zeta = slowest_contraction(mixing, plan.topology)
+            # A graph that averages exactly leaves nothing; a limit has to stay above rounding.
+            self.contraction = min(1.0, max(zeta**plan.gossip_steps, LEAST_RHO))
+        last = before.r + 1 == before.edge_rounds
+        return ReferenceRound(
+            spent_j=before.spent_j[who],
+            energy_j=planned.energy_j,
+            rounds_left=before.rounds_left(self.fedrt.policy.energy_horizon)[who],
+            elapsed_s=before.elapsed_s + planned.edge_time_s,
+            end_s=global_round_time_s(before.elapsed_s, planned) if last else np.inf,
+            time_s=before.time_s,
+            topology=plan.topology,
+            even_split_leads=leads,
+        )
+
+    def _even_split_leads(self) -> bool:
+        even, fedrt = self.even_split, self.fedrt
+        if even is None or even.delivered < fedrt.delivered:
+            return False
+        return even.ledger.time_s < fedrt.ledger.time_s
+
+
+def reference_for(policy: Policy, world: World, ledger: Ledger) -> Reference | None:
+    """FedRT beside a policy that asks for it, or for its contraction; the books are still empty."""
+    own_limit = uses_contraction_limit(policy) and isinstance(
+        world.scenario.control.contraction_limit, str
+    )
+    if not (own_limit or uses_reference(policy)):
+        return None
+    even_split = None if world.faults is None else Beside(StaticR(), ledger)
+    return Reference(Beside(FedRT(), ledger), even_split)
+
+
+def contraction_limit(scenario: Scenario, reference: Reference | None) -> float:
+    """Rho of the coming round: the scenario's, or what FedRT's own plan for it leaves."""
+    given = scenario.control.contraction_limit
+    if not isinstance(given, str):
+        return given
+    assert reference is not None
+    return reference.contraction

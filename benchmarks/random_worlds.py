@@ -80,7 +80,11 @@ def random_channel(draw: Generator, table: Table, folder: Path) -> Table:
     low_db = float(draw.uniform(-5, 15))
     match draw.choice(["uniform", "gauss-markov", "path-loss", "trace"], p=[0.35, 0.3, 0.2, 0.15]):
         case "uniform":
-            return {"kind": "uniform", "low_db": low_db, "high_db": low_db + float(draw.uniform(0, 25))}
+            return {
+                "kind": "uniform",
+                "low_db": low_db,
+                "high_db": low_db + float(draw.uniform(0, 25)),
+            }
         case "gauss-markov":
             correlation = float(draw.choice([0.0, draw.random(), 1 - draw.random() ** 3, 1.0]))
             std_db = float(draw.uniform(0, 8))

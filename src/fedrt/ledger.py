@@ -57,10 +57,15 @@ class ReferenceRound:
 
     spent_j: FloatArray
     """Per device that takes part: what FedRT has spent on it before the coming edge round."""
+    bandwidth_hz: FloatArray
+    """Per device that takes part, as its plan for the coming edge round has it; so is `cpu_hz`."""
+    cpu_hz: FloatArray
     energy_j: FloatArray
-    """Per device that takes part: what its plan for the coming edge round takes."""
+    """Per device that takes part: what that plan takes."""
     rounds_left: FloatArray
     """Per device that takes part: the edge rounds among which FedRT divides what is left."""
+    allowance_j: FloatArray
+    """Per device that takes part: what it may spend by that."""
     elapsed_s: FloatArray
     """Per edge: seconds from the start of its global round to the end of the coming edge round."""
     end_s: float
@@ -69,8 +74,12 @@ class ReferenceRound:
     """Seconds of all its finished global rounds."""
     topology: NDArray[np.bool_] | None
     """The links that it uses in the last edge round."""
+    contraction: float
+    """What its gossip over them leaves of the servers' distance to their average; 1 before."""
+    stragglers: bool
+    """Whether the scenario says that devices may turn out slower than planned."""
     even_split_leads: bool
-    """Whether Static-R, which splits bandwidth evenly, has taken less time than FedRT so far and has
+    """Whether Static-R, which splits bandwidth evenly, is surely quicker than FedRT so far and has
     lost no more updates; false where nothing fails."""
 
     def __post_init__(self) -> None:

@@ -8,28 +8,62 @@ import numpy as np
 import pytest
 from tiny import tiny
 
-from fedrt.control.allocation import even_upload_energy_j, slowest_compute_energy_j
-from fedrt.control.foresight import guessed_later_s, soft_share_last
-from fedrt.control.pacing import MOST_MOVE, Prices, adjust, least_price_s_per_j, spending
-from fedrt.ledger import Pace
+from fedrt.control.allocation import allocate, even_upload_energy_j, slowest_compute_energy_j
+from fedrt.control.foresight import allocate_with_foresight, guessed_later_s, soft_share_last
+from fedrt.control.pacing import MOST_MOVE, WORTH, Prices, adjust, least_price_s_per_j, spending
+from fedrt.control.priced import PricedFleet
+from fedrt.cost.uplink import hertz_seconds
+from fedrt.ledger import Pace, ReferenceRound
 from fedrt.world.world import World
 
 pytestmark = pytest.mark.numerical
 
 WORLD = World(tiny(), 0)
+SEEN = WORLD.observe(0, 0)
 
 
-def pace_of(left_j, rounds_left=10.0):
-    return Pace(np.arange(7), 7, np.asarray(left_j, dtype=float), np.full(7, rounds_left), 0, 0, 2)
+def pace_of(budget_j, spent_j=0.0, rounds_left=10.0, most_rounds_left=10):
+    return Pace(
+        device=np.arange(7),
+        fleet_size=7,
+        budget_j=np.broadcast_to(np.asarray(budget_j, dtype=float), 7),
+        spent_j=np.broadcast_to(np.asarray(spent_j, dtype=float), 7),
+        rounds_left=np.full(7, rounds_left),
+        most_rounds_left=most_rounds_left,
+        t=0,
+        r=0,
+        edge_rounds=2,
+        time_s=0.0,
+    )
 
 
-def start(left_j, rounds_left=10.0):
-    seen, pace = WORLD.observe(0, 0), pace_of(left_j, rounds_left)
-    return seen, pace, *spending(Prices.unknown(7), seen, pace)
+def fedrt_of(spent_j, energy_j, rounds_left=12.0):
+    """FedRT beside, that has spent this much and plans to spend that much."""
+    return ReferenceRound(
+        spent_j=np.broadcast_to(np.asarray(spent_j, dtype=float), 7),
+        bandwidth_hz=np.ones(7),
+        cpu_hz=np.ones(7),
+        energy_j=np.broadcast_to(np.asarray(energy_j, dtype=float), 7),
+        rounds_left=np.full(7, rounds_left),
+        allowance_j=np.full(7, np.inf),
+        elapsed_s=np.zeros(3),
+        end_s=np.inf,
+        time_s=0.0,
+        topology=None,
+        contraction=1.0,
+        stragglers=False,
+        even_split_leads=False,
+    )
+
+
+def start(budget_j, energy_j=2.0):
+    """The first edge round of ten; FedRT plans for `energy_j`."""
+    pace = pace_of(budget_j)
+    return pace, *spending(Prices.unknown(7), SEEN, pace, fedrt_of(0.0, energy_j))
 
 
 def test_a_price_rises_after_spending_more_than_an_equal_part_and_falls_after_less():
-    _, pace, prices, now = start(np.full(7, 20.0))
+    pace, prices, now = start(20.0)
     np.testing.assert_array_equal(now.target_j, 2.0)
     energy_j = np.array([1.0, 2.0, 3.0, 2.0, 2.0, 2.0, 100.0])
     moved = np.log(adjust(prices, pace, now, energy_j).price_s_per_j / prices.price_s_per_j)
@@ -38,61 +72,113 @@ def test_a_price_rises_after_spending_more_than_an_equal_part_and_falls_after_le
 
 
 def test_no_price_falls_below_the_least():
-    seen, pace, prices, now = start(np.full(7, 1e6))
+    pace, prices, now = start(1e6)
     for _ in range(50):
-        prices, now = spending(prices, seen, pace)
+        prices, now = spending(prices, SEEN, pace, fedrt_of(0.0, 2.0))
         prices = adjust(prices, pace, now, np.zeros(7))
-    _, now = spending(prices, seen, pace)
-    np.testing.assert_allclose(now.price_s_per_j, least_price_s_per_j(seen))
+    _, now = spending(prices, SEEN, pace, fedrt_of(0.0, 2.0))
+    np.testing.assert_allclose(now.price_s_per_j, least_price_s_per_j(SEEN))
 
 
-def test_a_cap_leaves_the_rest_of_the_run_its_least_energy():
-    left_j = np.full(7, 20.0)
-    seen, _, prices, now = start(left_j)
-    mean_j = prices.upload_j
-    kept_j = left_j - now.cap_j
-    least_j = 9 * (slowest_compute_energy_j(seen) + mean_j)
-    assert np.all(kept_j >= least_j)
-    assert np.all(now.cap_j >= now.target_j)
-    # In the last round there is nothing left to keep back.
-    prices, now = spending(prices, seen, pace_of(left_j, 1.0))
-    np.testing.assert_array_equal(now.cap_j, left_j)
+@pytest.mark.parametrize("ratio", [1.2, 25.0, 1e4])
+def test_at_the_least_price_full_speed_is_worth_next_to_nothing_however_slow_f_min_is(ratio):
+    """All joules of a cluster at f_max and the even share, priced: WORTH of a C-th of its time."""
+    seen = replace(SEEN, cpu_min_hz=SEEN.cpu_max_hz / ratio)
+    energy_j = seen.capacitance / 2 * seen.cycles * seen.cpu_max_hz**2 + even_upload_energy_j(seen)
+    share_hz = (seen.edge_bandwidth_hz / seen.cluster_size)[seen.edge_of_device]
+    upload_s = hertz_seconds(seen.model_bits, seen.snr) / share_hz
+    time_s = seen.max_by_edge(seen.cycles / seen.cpu_max_hz + upload_s)
+    worth_s = seen.sum_by_edge(least_price_s_per_j(seen) * energy_j)
+    np.testing.assert_allclose(worth_s, WORTH * time_s / seen.num_edges, rtol=1e-12)
+    # Without budgets the plan is then as quick as can be, to a part in a thousand.
+    fleet = PricedFleet(seen, least_price_s_per_j(seen), np.full(7, np.inf))
+    at_equal_worth_s = fleet.at_price(np.full(3, 1 / 3))
+    assert np.all(at_equal_worth_s <= fleet.least_s * 1.001)
+
+
+def test_a_device_may_have_spent_what_fedrt_has_and_no_more():
+    """FedRT: 5 J and 3 J more. Who has spent the same may spend 3 J; who has spent 6 J, 2 J.
+
+    Who has spent 1 J has saved 4 J, and may spend half of them now: 5 J.
+    """
+    reference = fedrt_of(5.0, 3.0)
+    for spent_j, most_j in ((5.0, 3.0), (6.0, 2.0), (1.0, 5.0)):
+        _, now = spending(Prices.unknown(7), SEEN, pace_of(40.0, spent_j), reference)
+        np.testing.assert_allclose(now.cap_j, most_j)
+    # In the run's last edge round all of it, and what FedRT leaves of the budget if that is wanted.
+    last = pace_of(40.0, 1.0, 1.0, 1)
+    _, now = spending(Prices.unknown(7), SEEN, last, reference)
+    np.testing.assert_allclose(now.cap_j, 39.0)
+    _, now = spending(Prices.unknown(7), SEEN, last, reference, may_use_rest=False)
+    np.testing.assert_allclose(now.cap_j, 7.0)
+
+
+def test_where_no_allocation_keeps_the_caps_the_given_one_is_taken():
+    """Cluster 0 may spend less than computing at f_min takes: it gets the other allocation."""
+    other = allocate(SEEN, np.full(7, 3.0))
+    cap_j = np.where(SEEN.edge_of_device == 0, 0.5 * slowest_compute_energy_j(SEEN), 2.5)
+    fleet = PricedFleet(SEEN, least_price_s_per_j(SEEN), cap_j, other)
+    assert fleet.fastest.relaxed.tolist() == [True, False, False]
+    own = allocate(SEEN, np.full(7, 2.5))
+    first = SEEN.edge_of_device == 0
+    for name in ("bandwidth_hz", "cpu_hz"):
+        theirs, mine = getattr(other, name), getattr(own, name)
+        np.testing.assert_array_equal(getattr(fleet.fastest, name), np.where(first, theirs, mine))
 
 
 def test_no_limit_has_the_least_price_and_no_cap():
-    seen, pace, prices, now = start(np.full(7, np.inf))
-    np.testing.assert_allclose(now.price_s_per_j, least_price_s_per_j(seen))
+    pace, prices, now = start(np.inf)
+    np.testing.assert_allclose(now.price_s_per_j, least_price_s_per_j(SEEN))
     assert np.isinf(now.cap_j).all()
     after = adjust(prices, pace, now, np.ones(7))
     np.testing.assert_array_equal(after.price_s_per_j, prices.price_s_per_j)
 
 
-def test_budgets_out_of_reach_pace_at_the_best_effort_energy():
-    seen = WORLD.observe(0, 0)
-    floor_j = slowest_compute_energy_j(seen)
-    left_j = 10 * (floor_j + 5.0)
-    left_j[0] = 10 * floor_j[0]  # nothing for the upload: the whole of cluster 0 is short
-    pace = pace_of(left_j)
-    prices, now = spending(Prices.unknown(7), seen, pace)
-    mean_j, upload_j = prices.upload_j, even_upload_energy_j(seen)
-    assert now.target_j[0] == floor_j[0] + mean_j[0]
-    assert now.cap_j[0] >= floor_j[0] + upload_j[0]
-    np.testing.assert_allclose(now.target_j[1:], floor_j[1:] + 5.0)
+def test_budgets_that_fedrt_cannot_keep_pace_at_what_it_spends():
+    """10 rounds, 20 J: 2 J a round. FedRT takes 3 J a round, so it ends at 30 J: 3 J a round."""
+    _, prices, now = start(20.0, 3.0)
+    np.testing.assert_allclose(now.target_j, 3.0)
+    # 1 J in the first round, FedRT 3 and now 4 J: it will end at 3.5 J a round, 35 J in all.
+    pace = pace_of(20.0, 1.0, 9.0, 9)
+    _, now = spending(prices, SEEN, pace, fedrt_of(3.0, 4.0))
+    np.testing.assert_allclose(now.target_j, (35.0 - 1.0) / 9)
 
 
 def test_devices_that_stay_away_are_left_as_they_are():
-    seen = WORLD.observe(0, 0)
     some = np.array([0, 2, 3])
     part = WORLD.observe(0, 0, some)
-    pace = pace_of(np.full(7, 20.0))
-    pace = replace(pace, device=some, left_j=pace.left_j[some], rounds_left=pace.rounds_left[some])
-    prices, now = spending(Prices.unknown(7), part, pace)
+    whole, fedrt = pace_of(20.0), fedrt_of(0.0, 2.0)
+    arrays = ("budget_j", "spent_j", "rounds_left")
+    pace = replace(whole, device=some, **{name: getattr(whole, name)[some] for name in arrays})
+    arrays = ("spent_j", "bandwidth_hz", "cpu_hz", "energy_j", "rounds_left", "allowance_j")
+    beside = replace(fedrt, **{name: getattr(fedrt, name)[some] for name in arrays})
+    prices, now = spending(Prices.unknown(7), part, pace, beside)
     prices = adjust(prices, pace, now, np.full(3, 5.0))
     others = np.setdiff1d(np.arange(7), some)
     assert not prices.price_s_per_j[others].any()
     assert prices.price_s_per_j[some].all()
-    prices, _ = spending(prices, seen, pace_of(np.full(7, 20.0)))
+    prices, _ = spending(prices, SEEN, whole, fedrt)
     assert prices.price_s_per_j.all()
+
+
+def test_no_cluster_takes_longer_than_it_may():
+    """At dear energy those who are not last slow down; a limit below that binds, none does not."""
+    dear = np.full(7, 1e3) * least_price_s_per_j(SEEN)
+    fleet = PricedFleet(SEEN, dear, np.full(7, np.inf))
+    nominal_s = fleet.at_price(np.full(3, 1 / 3))
+    later_s, none_s = np.zeros((1, 3)), np.zeros(3)
+
+    def times_s(most_s):
+        found = allocate_with_foresight(fleet, none_s, nominal_s, later_s, most_s)
+        upload_s = hertz_seconds(SEEN.model_bits, SEEN.snr) / found.bandwidth_hz
+        return SEEN.max_by_edge(SEEN.cycles / found.cpu_hz + upload_s)
+
+    free_s = times_s(np.full(3, np.inf))
+    assert np.argmax(free_s) == 1
+    assert np.all(free_s[[0, 2]] > fleet.least_s[[0, 2]] * 1.01)
+    most_s = np.array([0.5 * (free_s[0] + fleet.least_s[0]), np.inf, 0.0])
+    held_s = times_s(most_s)
+    np.testing.assert_allclose(held_s, [most_s[0], free_s[1], fleet.least_s[2]], rtol=1e-6)
 
 
 def test_the_slowest_to_come_is_worth_most():

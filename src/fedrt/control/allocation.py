@@ -29,7 +29,7 @@ p k / spare is <= b_c (< b_c if some device has p = 0 or no limit, which uploads
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +52,17 @@ class Allocation:
     cpu_hz: FloatArray
     relaxed: NDArray[np.bool_]
     """Per cluster: no allocation keeps every allowance, so best-effort allowances were used."""
+
+    def with_clusters(
+        self, other: Allocation, clusters: NDArray[np.bool_], seen: Observation
+    ) -> Allocation:
+        """The same but for some clusters, which get what another allocation gives them."""
+        theirs = clusters[seen.edge_of_device]
+        return replace(
+            self,
+            bandwidth_hz=np.where(theirs, other.bandwidth_hz, self.bandwidth_hz),
+            cpu_hz=np.where(theirs, other.cpu_hz, self.cpu_hz),
+        )
 
 
 def even_split_hz(seen: Observation) -> FloatArray:
@@ -145,9 +156,5 @@ def allocate_evenly(seen: Observation, allowance_j: FloatArray) -> Allocation:
 def evenly_where_it_fits(seen: Observation, cap_j: FloatArray, other: Allocation) -> Allocation:
     """An even split in the clusters where it keeps every cap, the other allocation elsewhere."""
     even = allocate_evenly(seen, cap_j)
-    fits = ~even.relaxed[seen.edge_of_device]
-    return Allocation(
-        np.where(fits, even.bandwidth_hz, other.bandwidth_hz),
-        np.where(fits, even.cpu_hz, other.cpu_hz),
-        other.relaxed & even.relaxed,
-    )
+    mixed = other.with_clusters(even, ~even.relaxed, seen)
+    return replace(mixed, relaxed=other.relaxed & even.relaxed)

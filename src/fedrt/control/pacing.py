@@ -9,8 +9,9 @@ one that took less (dual ascent, in the logarithm so that it is free of units).
 
 Prices alone keep budgets on average. A cap makes it sure: with the coming edge round a device has
 spent no more than FedRT has, run beside in the same world. So it may spend now what it saved
-earlier, FedRT's own plan always fits, and no device ends over its budget by more than under FedRT.
-In the last edge round of the run it may also spend what FedRT leaves of its budget.
+earlier, half of it at once; FedRT's own plan always fits, and no device ends over its budget by
+more than under FedRT. In the last edge round of the run it may also spend what FedRT leaves of its
+budget.
 """
 
 from __future__ import annotations
@@ -20,11 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.control.allocation import (
-    even_upload_energy_j,
-    feasible_clusters,
-    slowest_compute_energy_j,
-)
+from fedrt.control.allocation import even_upload_energy_j
 from fedrt.cost.compute import compute_energy_j, compute_time_s
 from fedrt.cost.uplink import hertz_seconds
 from fedrt.ledger import Pace, ReferenceRound
@@ -94,18 +91,12 @@ def spending(
     whole_j = fedrt_j
     if may_use_rest and pace.most_rounds_left == 1:
         whole_j = np.maximum(fedrt_j, pace.budget_j)
-    cap_j = _most_j(seen, pace, reference, whole_j)
-    return Prices(price, rounds, planned_j), Spending(price[who], cap_j, target_j)
-
-
-def _most_j(
-    seen: Observation, pace: Pace, reference: ReferenceRound, whole_j: FloatArray
-) -> FloatArray:
-    """The most that each device may spend now, `whole_j` in all with the coming edge round."""
     cap_j = np.where(np.isfinite(pace.budget_j), whole_j - pace.spent_j, np.inf)
-    # A device that fell behind FedRT, by a failure, may follow its plan where nothing less will do.
-    fits = feasible_clusters(seen, cap_j - slowest_compute_energy_j(seen))[seen.edge_of_device]
-    return np.where(fits, cap_j, np.maximum(cap_j, reference.energy_j))
+    # Of what it saved at most a half at once: the rest is there for a round that needs it more, or
+    # for a failure that costs more than under FedRT.
+    if pace.most_rounds_left > 1:
+        cap_j = np.minimum(cap_j, 0.5 * (cap_j + reference.energy_j))
+    return Prices(price, rounds, planned_j), Spending(price[who], cap_j, target_j)
 
 
 def adjust(prices: Prices, pace: Pace, spent: Spending, energy_j: FloatArray) -> Prices:

@@ -46,13 +46,14 @@ WITHIN = 1e-9
 class PricedFleet:
     """The clusters of one edge round with prices and caps; each search starts where the last ended.
 
-    `price_s_per_j` must be > 0. Clusters whose caps no allocation keeps are relaxed as `allocate`
-    relaxes them.
+    `price_s_per_j` must be > 0. Clusters whose caps no allocation keeps get what `otherwise` says,
+    or without it are relaxed as `allocate` relaxes them.
     """
 
     seen: Observation
     price_s_per_j: FloatArray
     cap_j: FloatArray
+    otherwise: Allocation | None = None
     fastest: Allocation = field(init=False)
     """The allocation of least time within the caps."""
     least_s: FloatArray = field(init=False)
@@ -61,6 +62,8 @@ class PricedFleet:
     def __post_init__(self) -> None:
         seen = self.seen
         self.fastest = allocate(seen, self.cap_j)
+        if self.otherwise is not None and self.fastest.relaxed.any():
+            self.fastest = self.fastest.with_clusters(self.otherwise, self.fastest.relaxed, seen)
         k = hertz_seconds(seen.model_bits, seen.snr)
         upload_s = k / self.fastest.bandwidth_hz
         cycles, cpu_hz = seen.cycles, self.fastest.cpu_hz

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from fedrt.control.allocation import (
     Allocation,
-    allocate,
     evenly_where_it_fits,
     slowest_compute_energy_j,
 )
@@ -31,7 +30,7 @@ from fedrt.control.topology import best_links, prune_greedily
 from fedrt.cost.backhaul import link_time_s
 from fedrt.cost.round import price
 from fedrt.graph import is_connected
-from fedrt.ledger import Books, Horizon, Pace, ReferenceRound
+from fedrt.ledger import Books, Horizon, Pace, ReferenceRound, overspend_j
 from fedrt.plan import ROUNDING, Plan, Status
 from fedrt.world.observation import Observation
 
@@ -51,10 +50,18 @@ class Memory:
     """Per edge round of this global round: the clusters' times at equal worth."""
     later_s: list[FloatArray] = field(default_factory=list)
     """Per global round: R x C, what came after each of its edge rounds."""
-    planned_s: FloatArray = field(default_factory=lambda: np.zeros(1))
+    planned_s: FloatArray | None = None
     """Per server: when it should be through with the last edge round, from the run's start."""
     late: bool = False
-    """Whether any server ever took longer than planned."""
+    """Whether any server ever took longer than planned, or is expected to."""
+
+    def is_late(self, pace: Pace, elapsed_s: FloatArray) -> bool:
+        """Whether the last edge round took longer than planned."""
+        if self.planned_s is None:
+            return False
+        planned_s = self.planned_s if pace.r else np.max(self.planned_s)
+        late_s = pace.time_s + elapsed_s - planned_s
+        return bool((late_s > LATE * np.max(self.planned_s)).any())
 
 
 @dataclass
@@ -109,53 +116,87 @@ class FedRTPlus:
     ) -> Plan:
         """The least of time and the worth of energy, at prices that budgets over the run set.
 
-        No cluster falls further behind FedRT than the run is ahead of it.
+        No device has spent more than under FedRT, and no cluster falls further behind FedRT than
+        the run is ahead of it.
         """
         if self.memory is None or (pace.t == 0 and pace.r == 0):
             self.memory = Memory(Prices.unknown(pace.fleet_size))
         memory = self.memory
-        began_s = pace.time_s + (books.elapsed_s if pace.r else 0.0)
-        memory.late |= bool(np.max(began_s - memory.planned_s) > LATE * np.max(memory.planned_s))
-        memory.prices, now = spending(memory.prices, seen, pace, reference, may_use_rest=not memory.late)
-        fleet = PricedFleet(seen, now.price_s_per_j, now.cap_j)
+        memory.late |= reference.stragglers or memory.is_late(pace, books.elapsed_s)
+        memory.prices, now = spending(
+            memory.prices, seen, pace, reference, may_use_rest=not memory.late
+        )
+        # Where nothing less will do, as after a failure that cost more than FedRT: FedRT's plan.
+        relaxed = np.zeros(seen.num_edges, dtype=bool)
+        otherwise = Allocation(reference.bandwidth_hz, reference.cpu_hz, relaxed)
+        fleet = PricedFleet(seen, now.price_s_per_j, now.cap_j, otherwise)
+        if memory.late:
+            allocation, gossip = self._at_full_speed(seen, books, pace, reference, fleet)
+        else:
+            allocation, gossip = self._priced(seen, books, pace, reference, fleet)
+        over = overspend_j(reference.energy_j, reference.allowance_j) > 0
+        broken = bool((over & fleet.fastest.relaxed[seen.edge_of_device]).any())
+        broken |= gossip is not None and not _keeps_limits(seen, gossip)
+        plan = _plan(seen, allocation, "feasible", gossip)
+        cost = price(plan, seen)
+        memory.planned_s = pace.time_s + books.elapsed_s + cost.edge_time_s + cost.backhaul_s
+        memory.prices = adjust(memory.prices, pace, now, cost.energy_j)
+        # No later plan can mend it if less is left than computing at f_min takes.
+        need_j = (pace.rounds_left - 1.0) * slowest_compute_energy_j(seen)
+        left_j = pace.left_j - cost.energy_j
+        broken |= bool((left_j < need_j - 1e-9 * np.abs(pace.left_j)).any())
+        return replace(plan, status="best-effort") if broken else plan
+
+    def _priced(
+        self,
+        seen: Observation,
+        books: Books,
+        pace: Pace,
+        reference: ReferenceRound,
+        fleet: PricedFleet,
+    ) -> tuple[Allocation, Gossip | None]:
+        """Time against the worth of energy, within reach of FedRT."""
+        memory = self.memory
+        assert memory is not None
         nominal_s = fleet.at_price(np.full(seen.num_edges, 1.0 / seen.num_edges))
         memory.nominal_s = [*memory.nominal_s[: pace.r], nominal_s]
         ahead_s = max(reference.time_s - pace.time_s, 0.0)
-        gossip, broken = None, bool(fleet.fastest.relaxed.any())
-        if memory.late:
-            # What a cluster gains by slowing down it loses many times over with a straggler.
-            allocation = fleet.fastest
-            if reference.even_split_leads:
-                allowance_j = pace.left_j / reference.rounds_left
-                allocation = evenly_where_it_fits(seen, allowance_j, allocation)
-            if seen.backhaul is not None:
-                time_s = price(_plan(seen, allocation, "feasible"), seen).edge_time_s
-                gossip = self._gossip(seen, books.elapsed_s + time_s, reference)
-        elif seen.backhaul is None:
+        if seen.backhaul is None:
             later_s = self._later_s(pace, nominal_s)
             most_s = reference.elapsed_s + ahead_s - books.elapsed_s
-            allocation = allocate_with_foresight(fleet, books.elapsed_s, nominal_s, later_s, most_s)
-        else:
-            allocation, gossip = self._last_edge_round(
-                seen, fleet, books.elapsed_s, nominal_s, reference, reference.end_s + ahead_s
+            return (
+                allocate_with_foresight(fleet, books.elapsed_s, nominal_s, later_s, most_s),
+                None,
             )
-            mixing_s = gossip.slowest_s(_hop_s(seen))
-            rest_s = np.cumsum([mixing_s, *memory.nominal_s[:0:-1]], axis=0)[::-1]
-            memory.later_s = [*memory.later_s, rest_s][-MOST:]
-        if gossip is not None:
-            broken |= not _keeps_limits(seen, gossip)
-        plan = _plan(seen, allocation, "feasible", gossip)
-        planned = price(plan, seen)
-        energy_j = planned.energy_j
-        memory.planned_s = pace.time_s + books.elapsed_s + planned.edge_time_s + planned.backhaul_s
-        if seen.backhaul is not None:
-            memory.planned_s = np.max(memory.planned_s, keepdims=True)
-        memory.prices = adjust(memory.prices, pace, now, energy_j)
-        # No later plan can mend it if less is left than computing at f_min takes.
-        need_j = (pace.rounds_left - 1.0) * slowest_compute_energy_j(seen)
-        left_j = pace.left_j - energy_j
-        broken |= bool((left_j < need_j - 1e-9 * np.abs(pace.left_j)).any())
-        return replace(plan, status="best-effort") if broken else plan
+        allocation, gossip = self._last_edge_round(
+            seen, fleet, books.elapsed_s, nominal_s, reference, reference.end_s + ahead_s
+        )
+        mixing_s = gossip.slowest_s(_hop_s(seen))
+        rest_s = np.cumsum([mixing_s, *memory.nominal_s[:0:-1]], axis=0)[::-1]
+        memory.later_s = [*memory.later_s, rest_s][-MOST:]
+        return allocation, gossip
+
+    def _at_full_speed(
+        self,
+        seen: Observation,
+        books: Books,
+        pace: Pace,
+        reference: ReferenceRound,
+        fleet: PricedFleet,
+    ) -> tuple[Allocation, Gossip | None]:
+        """The fastest allocation: with stragglers a cluster that slows down to save holds all up.
+
+        An allocation in which all devices end at once is held up by every one of them. Where that
+        has cost FedRT more than its allocation gains, the even split takes its place.
+        """
+        allocation = fleet.fastest
+        if reference.even_split_leads:
+            allowance_j = pace.left_j / reference.rounds_left
+            allocation = evenly_where_it_fits(seen, allowance_j, allocation)
+        if seen.backhaul is None:
+            return allocation, None
+        time_s = price(_plan(seen, allocation, "feasible"), seen).edge_time_s
+        return allocation, self._gossip(seen, books.elapsed_s + time_s, reference)
 
     def _last_edge_round(
         self,
@@ -191,6 +232,10 @@ class FedRTPlus:
         """The quickest gossip that keeps the limits, or FedRT's own where that is quicker."""
         chosen = self._choose_gossip(seen, finish_s)
         if reference is None or reference.topology is None or self.links != "joint":
+            return chosen
+        assert seen.backhaul is not None
+        rho = seen.backhaul.contraction_limit
+        if rho is not None and reference.contraction > rho:
             return chosen
         given = gossip_on(reference.topology, seen.gossip_steps, fastest=False)
         hop_s = _hop_s(seen)

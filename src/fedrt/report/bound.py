@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
 from rich.markup import escape
 from rich.table import Table
 
@@ -66,9 +68,9 @@ def limits_sentence(results: Sequence[BoundResult]) -> str:
     if limits[0].rho is None:
         rho = "no contraction limit"
     else:
-        rho = "rho " + ", ".join(f"{each.rho:.4g}" for each in limits)
-        if any(each.rho != each.rho_asked for each in limits):
-            asked = ", ".join(f"{each.rho_asked:.4g}" for each in limits)
+        rho = "rho " + ", ".join(_limit(each.rho) for each in limits)
+        if any(_limit(each.rho) != _limit(each.rho_asked) for each in limits):
+            asked = ", ".join(_limit(each.rho_asked) for each in limits)
             rho += f" (asked: {asked}; the base graph reaches no less)"
     energy = "no device over its budget"
     if any(each.raised_devices for each in limits):
@@ -80,3 +82,10 @@ def limits_sentence(results: Sequence[BoundResult]) -> str:
     open_rounds = sum(each.open_rounds for each in limits)
     tail = f"; in {open_rounds} rounds the links behind it are not proven allowed"
     return f"no plan within the limits is quicker: {energy}; {rho}" + (tail if open_rounds else "")
+
+
+def _limit(rho: NDArray[np.float64] | None) -> str:
+    """One limit for all rounds, or the mean where every round has its own."""
+    assert rho is not None
+    mean = f"{np.mean(rho):.4g}"
+    return mean if np.ptp(rho) == 0 else f"{mean} on average"

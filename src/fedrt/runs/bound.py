@@ -28,6 +28,7 @@ from fedrt.runs.hindsight import hindsight_bound
 from fedrt.runs.history import round_row
 from fedrt.runs.loop import run_rounds
 from fedrt.runs.recorded import Recorded
+from fedrt.runs.reference import LEAST_RHO
 from fedrt.runs.study import Points, digest
 from fedrt.scenario import Scenario
 from fedrt.turns import GlobalRound
@@ -63,8 +64,9 @@ class Bound:
     """The hindsight bound of one world."""
 
     time_s: float
-    rho: float | None
-    rho_asked: float | None
+    rho: FloatArray | None
+    """The contraction limit of every global round; None for no limit."""
+    rho_asked: FloatArray | None
     """Less than rho where no weights on the base graph reach it."""
     limit_j: FloatArray
     raised_devices: int
@@ -108,22 +110,28 @@ def run_policy(
 
 
 def scenario_limit(scenario: Scenario) -> float | str | None:
-    """What a scenario says about rho: a number, or `fedrt` for that policy's own median."""
+    """What a scenario says about rho: a number, or `fedrt` for what that policy leaves."""
     given: float | str | None = getattr(scenario.control, "contraction_limit", None)
     return REFERENCE if given is None else given
 
 
-def contraction_limit(asked: float | str | None, reference: PolicyRun) -> float | None:
-    """The rho of the bound: a number, None for no limit, or for `fedrt` that policy's own median.
+def hindsight_contraction_limit(
+    asked: float | str | None, reference: PolicyRun
+) -> FloatArray | None:
+    """The rho of every global round: a number, None for no limit, or what `fedrt` leaves in it.
 
-    Here and in `scenario_limit` alone rho is read.
+    In hindsight: from the whole run of `fedrt` at the distances of the comparison. During a run a
+    policy is given the same limits one by one (`runs.reference.contraction_limit`), each from the
+    plan of `fedrt` for the coming round.
     """
+    if asked is None:
+        return None
     if isinstance(asked, str):
-        return float(np.median(reference.contraction))
-    return asked
+        return np.clip(reference.contraction, LEAST_RHO, 1.0)
+    return np.full(len(reference.contraction), asked)
 
 
-def reachable_limit(world: World, rho: float | None) -> float | None:
+def reachable_limit(world: World, rho: FloatArray | None) -> FloatArray | None:
     """Rho, or what the base graph reaches with all gossip steps if that is more."""
     if rho is None or world.fleet.num_edges == 1:
         return rho
@@ -132,7 +140,7 @@ def reachable_limit(world: World, rho: float | None) -> float | None:
     if len(graph) <= MOST_SERVERS:
         zeta = min(zeta, float(contraction_bounds(graph[None])[1][0]))
     least = zeta**world.scenario.rounds.gossip_steps
-    return rho if least <= rho * (1 + ROUNDING) else least * (1 + ROUNDING)
+    return np.where(least <= rho * (1 + ROUNDING), rho, least * (1 + ROUNDING))
 
 
 def bound_world(
@@ -145,7 +153,7 @@ def bound_world(
     budget_j = world.fleet.energy_budget_j
     over = overspend_j(reference.spent_j, budget_j) > 0
     limit_j = np.where(over, reference.spent_j, budget_j)
-    wanted = contraction_limit(asked, reference)
+    wanted = hindsight_contraction_limit(asked, reference)
     rho = reachable_limit(world, wanted)
     time_s, open_rounds = hindsight_bound(world, distances, limit_j, rho)
     return Bound(time_s, rho, wanted, limit_j, int(over.sum()), open_rounds)
@@ -153,7 +161,9 @@ def bound_world(
 
 def beyond_limits(bound: Bound, run: PolicyRun) -> dict[str, int]:
     """How far a policy's run is outside the bound's limits; all 0 where the bound is about it."""
-    limit = np.inf if bound.rho is None else bound.rho * (1 + ROUNDING)
+    limit = (
+        np.full(len(run.contraction), np.inf) if bound.rho is None else bound.rho * (1 + ROUNDING)
+    )
     return {
         "devices_over_limit": int((overspend_j(run.spent_j, bound.limit_j) > 0).sum()),
         "rounds_over_rho": int((run.contraction > limit).sum()),
@@ -213,6 +223,10 @@ def _once(cls: type[T], kept: Points | None, asked: dict[str, Any], make: Callab
     return cls(**{k: np.array(v) if isinstance(v, list) else v for k, v in found.items()})
 
 
+def _mean(limits: FloatArray | None) -> float | None:
+    return None if limits is None else float(np.mean(limits))
+
+
 def bound_data(scenario: str, results: Sequence[BoundResult]) -> dict[str, Any]:
     """The shape in which the command prints JSON: every value over seeds."""
     first = results[0].runs
@@ -221,8 +235,8 @@ def bound_data(scenario: str, results: Sequence[BoundResult]) -> dict[str, Any]:
         "seeds": [each.seed for each in results],
         "bound": {
             "time_s": over_seeds([each.bound.time_s for each in results]),
-            "rho": [each.bound.rho for each in results],
-            "rho_asked": [each.bound.rho_asked for each in results],
+            "rho": [_mean(each.bound.rho) for each in results],
+            "rho_asked": [_mean(each.bound.rho_asked) for each in results],
             "raised_devices": [each.bound.raised_devices for each in results],
             "open_rounds": [each.bound.open_rounds for each in results],
         },

@@ -63,7 +63,9 @@ def round_links(
         step_s = link_time_s(world.model_bits, 1, seen.bps)
         limit = limits[t]
         most = None if limit is None else float(limit)
-        rounds.append(RoundLinks(step_s, seen.consensus_distance, seen.consensus_limit, most, steps))
+        rounds.append(
+            RoundLinks(step_s, seen.consensus_distance, seen.consensus_limit, most, steps)
+        )
     return rounds
 
 

@@ -26,7 +26,7 @@ from fedrt.runs.reference import (
 )
 from fedrt.scenario import Scenario
 from fedrt.turns import Distances, EdgeRound, GlobalRound, Learner, none_refused
-from fedrt.world.observation import Backhaul, Observation
+from fedrt.world.observation import Backhaul
 from fedrt.world.world import World
 
 FloatArray = NDArray[np.float64]

@@ -8,7 +8,7 @@ after it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +58,8 @@ class Beside:
     policy: Policy
     ledger: Ledger
     delivered: int = 0
+    round_s: list[float] = field(default_factory=list)
+    """Seconds of every global round so far."""
 
     def take_turn(
         self, world: World, who: NDArray[np.int64], seen: Observation, failures: Failures | None
@@ -65,7 +67,9 @@ class Beside:
         """Plan an edge round and charge what becomes of it; the plan."""
         plan = self.policy.plan(seen, PartOfBooks(self.ledger, who))
         cost, outcome = carry_out_plan(world, plan, seen, failures)
-        self.ledger = charge(self.ledger, who, cost)
+        began_s, self.ledger = self.ledger.time_s, charge(self.ledger, who, cost)
+        if plan.topology is not None:
+            self.round_s.append(self.ledger.time_s - began_s)
         self.delivered += len(who) if outcome is None else int(outcome.delivered.sum())
         return plan
 
@@ -83,34 +87,57 @@ class Reference:
         self, world: World, who: NDArray[np.int64], seen: Observation, failures: Failures | None
     ) -> ReferenceRound:
         """Plan and charge the coming edge round; what of it is known before it begins."""
-        before = self.fedrt.ledger
-        leads = self._even_split_leads()
+        before, leads = self.fedrt.ledger, self._even_split_leads()
         if self.even_split is not None:
             self.even_split.take_turn(world, who, seen, failures)
         plan = self.fedrt.take_turn(world, who, seen, failures)
-        planned = price(plan, seen)
-        if plan.topology is not None:
-            mixing = mixing_of(plan, world.scenario.control.mixing)
-            zeta = slowest_contraction(mixing, plan.topology)
-            # A graph that averages exactly leaves nothing; a limit has to stay above rounding.
-            self.contraction = min(1.0, max(zeta**plan.gossip_steps, LEAST_RHO))
-        last = before.r + 1 == before.edge_rounds
-        return ReferenceRound(
-            spent_j=before.spent_j[who],
-            energy_j=planned.energy_j,
-            rounds_left=before.rounds_left(self.fedrt.policy.energy_horizon)[who],
-            elapsed_s=before.elapsed_s + planned.edge_time_s,
-            end_s=global_round_time_s(before.elapsed_s, planned) if last else np.inf,
-            time_s=before.time_s,
-            topology=plan.topology,
+        faults = world.scenario.faults
+        found = reference_round(before, who, seen, plan, world.scenario.control.mixing)
+        self.contraction = found.contraction
+        return replace(
+            found,
+            stragglers=faults is not None and faults.straggler is not None,
             even_split_leads=leads,
         )
 
     def _even_split_leads(self) -> bool:
+        """Whether the sum of what it was quicker by is more than two of its deviations."""
         even, fedrt = self.even_split, self.fedrt
         if even is None or even.delivered < fedrt.delivered:
             return False
-        return even.ledger.time_s < fedrt.ledger.time_s
+        quicker_s = np.array(fedrt.round_s) - even.round_s
+        return bool(quicker_s.sum() > 2 * np.sqrt((quicker_s**2).sum()))
+
+
+def reference_round(
+    before: Ledger, who: NDArray[np.int64], seen: Observation, plan: Plan, mixing: str
+) -> ReferenceRound:
+    """What is known of a plan of FedRT, whose books are `before`, when the edge round begins.
+
+    `mixing` is the rule for the weights of its gossip. Nothing is known to fail.
+    """
+    planned, end_s, contraction = price(plan, seen), np.inf, 1.0
+    horizon = FedRT().energy_horizon
+    if plan.topology is not None:
+        end_s = global_round_time_s(before.elapsed_s, planned)
+        zeta = slowest_contraction(mixing_of(plan, mixing), plan.topology)
+        # A graph that averages exactly leaves nothing; a limit has to stay above rounding.
+        contraction = min(1.0, max(zeta**plan.gossip_steps, LEAST_RHO))
+    return ReferenceRound(
+        spent_j=before.spent_j[who],
+        bandwidth_hz=plan.bandwidth_hz,
+        cpu_hz=plan.cpu_hz,
+        energy_j=planned.energy_j,
+        rounds_left=before.rounds_left(horizon)[who],
+        allowance_j=before.allowance_j(horizon)[who],
+        elapsed_s=before.elapsed_s + planned.edge_time_s,
+        end_s=end_s,
+        time_s=before.time_s,
+        topology=plan.topology,
+        contraction=contraction,
+        stragglers=False,
+        even_split_leads=False,
+    )
 
 
 def reference_for(policy: Policy, world: World, ledger: Ledger) -> Reference | None:

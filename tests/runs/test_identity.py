@@ -214,6 +214,8 @@ class Mine:
 def test_the_source_of_ones_own_policy_counts_and_what_it_imports(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
+    for name in ("mine", "helping"):  # other tests have modules of these names
+        monkeypatch.delitem(sys.modules, name, raising=False)
     (tmp_path / "mine.py").write_text(MINE)
     (tmp_path / "helping.py").write_text("STEPS = 2\n")
     run = stopped(tmp_path / "run", *PLAIN, policy="mine:Mine")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from fedrt.cost.backhaul import backhaul_time_s, link_time_s
 from fedrt.cost.compute import compute_energy_j, compute_time_s, training_cycles
-from fedrt.cost.round import global_round_time_s, price
+from fedrt.cost.round import global_round_time_s, price, slowest_device_s
 from fedrt.cost.uplink import hertz_seconds, upload_energy_j, upload_time_s
 from fedrt.ledger import overspend_j
 from fedrt.plan import Plan
@@ -132,6 +134,29 @@ def test_price_of_the_last_edge_round_adds_the_backhaul():
     np.testing.assert_allclose(cost.backhaul_s, [20.0, 20.0, 10.0], rtol=EXACT)
     # max(9 + 20, 0 + 20, 10 + 10) = 29 s
     assert global_round_time_s(np.zeros(3), cost) == pytest.approx(29.0, rel=EXACT)
+
+
+def test_mixing_costs_nothing_without_links_or_before_the_backhaul_is_seen():
+    kept = np.array([[0, 1, 1], [1, 0, 0], [1, 0, 0]], dtype=bool)
+    backhaul = Backhaul(np.where(kept, 1e6, 0.0), np.zeros((3, 3)), 1.0)
+    for cost in (price(plan(kept), observation()), price(plan(), observation(backhaul))):
+        np.testing.assert_array_equal(cost.backhaul_s, [0.0, 0.0, 0.0])
+
+
+def test_the_slowest_devices_of_an_edge_share_its_time():
+    """Edge 0: 1 + 8 s, and 2e9 cycles at 1e9 Hz with 4e6 Hz s in 7 s: together, so their mean."""
+    both = replace(
+        plan(), cpu_hz=np.array([1e9, 1e9, 2e9]), bandwidth_hz=np.array([5e5, 4e6 / 7, 1e6])
+    )
+    seen = observation()
+    compute_s, upload_s = slowest_device_s(seen, price(both, seen))
+    np.testing.assert_allclose(compute_s, [1.5, 0.0, 2.0], rtol=1e-12)
+    np.testing.assert_allclose(upload_s, [7.5, 0.0, 8.0], rtol=1e-12)
+    # A rounding apart is together, a millionth is not.
+    for earlier, compute in ((1e-10, 1.5), (1e-6, 1.0)):
+        bandwidth_hz = np.array([5e5, 4e6 / 7 * (1 + earlier), 1e6])
+        cost = price(replace(both, bandwidth_hz=bandwidth_hz), seen)
+        np.testing.assert_allclose(slowest_device_s(seen, cost)[0][0], compute, rtol=1e-12)
 
 
 def test_price_charges_the_steps_of_the_plan():

@@ -21,7 +21,7 @@ from numpy.testing import assert_array_equal
 from fedrt.errors import InputError
 from fedrt.learning.cifar_pickle import cifar_pickle
 from fedrt.learning.datasets import load_dataset
-from fedrt.learning.formats import cifar_binary, read_idx
+from fedrt.learning.formats import MOST_SAMPLES, _idx_shape, cifar_binary, read_idx
 from fedrt.learning.leaf import read_leaf
 
 PICKLES = ["python2", *(f"pickle{protocol}" for protocol in range(6))]
@@ -166,6 +166,16 @@ def test_leaf_json_holds_the_same_samples_as_the_npz(tmp_path, layout):
 
     assert rows(leaf) == rows(npz)
     assert leaf.num_classes == 62
+
+
+def test_idx_files_may_be_as_large_as_said_and_no_larger():
+    def shape(*sides: int) -> tuple[int, ...]:
+        return _idx_shape(Path("a"), bytes([0, 0, 8, 3]) + np.array(sides, ">u4").tobytes(), 3)
+
+    assert shape(MOST_SAMPLES, 1000, 1000) == (MOST_SAMPLES, 1000, 1000)
+    for sides in ((MOST_SAMPLES + 1, 1, 1), (1, 1001, 1), (1, 1, 1001)):
+        with pytest.raises(InputError, match="must be at most"):
+            shape(*sides)
 
 
 def test_idx_errors_name_the_file_and_the_rule(tmp_path):

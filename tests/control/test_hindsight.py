@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose
 from reference.whole_run import least_zeta, round_choices
 from tiny import tiny
 
+from fedrt.control.consensus import consensus_limit
 from fedrt.control.hindsight import LinkTimes, Prices, certified_s, price_seconds
 from fedrt.control.joule_prices import JoulePrices
 from fedrt.control.least_contraction import contraction_bounds, degree_contraction
@@ -104,6 +105,21 @@ def test_every_number_of_gossip_steps_is_covered_and_no_other():
     covered = [{n.psi for n in RoundLinks(step_s, distance, 9.0, 0.5, 3).nodes}]
     covered += [{n.psi for n in RoundLinks(step_s, distance, 9.0, None, 3).nodes}]
     assert covered == [{1, 2, 3}, {1}]
+
+
+def test_where_nothing_may_be_pruned_the_base_graph_itself_is_allowed():
+    """With kappa = 0 its own unlinked distance is the limit, to the bit; a link less is too few."""
+    rng = np.random.default_rng(4)
+    for _ in range(20):
+        base = random_graph(rng, 6)
+        distance = np.triu(rng.uniform(1, 1.3, (6, 6)), k=1)
+        distance = distance + distance.T
+        limit = consensus_limit(base, distance, 0.0)
+        links = RoundLinks(np.where(base, 1.0, np.inf), distance, limit, None, 1)
+        fewer = base.copy()
+        c, c2 = np.argwhere(base)[0]
+        fewer[c, c2] = fewer[c2, c] = False
+        assert links.allowed(np.array([base, fewer]), 1).tolist() == [True, False]
 
 
 def one_choice(world: World) -> tuple:

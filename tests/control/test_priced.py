@@ -7,11 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from reference.cvxpy_priced import least_worth_s
+from tiny import tiny
 
 from fedrt.control.allocation import allocate, least_energy_j
 from fedrt.control.priced import PricedFleet
 from fedrt.cost.uplink import hertz_seconds
 from fedrt.world.observation import Observation
+from fedrt.world.world import World
 
 pytestmark = pytest.mark.numerical
 
@@ -197,3 +199,12 @@ def test_empty_clusters_take_no_time():
     allocation, end_s = priced.by_deadline(np.zeros(4))
     assert np.isfinite(allocation.bandwidth_hz).all()
     assert np.isfinite(end_s)
+
+
+def test_a_cluster_without_devices_takes_no_time_wherever_the_search_starts():
+    seen = World(tiny(), 0).observe(0, 0, np.array([0, 1, 5, 6]))
+    priced = PricedFleet(seen, np.ones(4), np.full(4, 5.0))
+    for start_s in (None, np.full(3, 50.0)):
+        time_s = priced.at_price(np.full(3, 1 / 3), start_s)
+        assert time_s[1] == 0.0
+        assert (time_s[[0, 2]] >= priced.least_s[[0, 2]]).all()

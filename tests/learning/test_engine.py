@@ -80,9 +80,11 @@ def relative_gap(case: Case, one: torch.Tensor, two: torch.Tensor) -> float:
 
 
 LIMITS = {"float32": 1e-6, "float64": 1e-12}
-"""Seen: 2e-7 and 2e-15."""
+"""Seen: 7e-8 and 2e-15."""
 MAGNIFIED = 1e-5
 """In float32 batch norm over four small images magnifies rounding: 1.1e-6 seen of ResNet-20."""
+LARGE_STEPS = 0.5
+"""A learning rate for float32: beside small updates the rounding of stored parameters is large."""
 # Shifted images have blank borders, and those ties: augmented ones train the smooth model.
 AUGMENTED = [("float32", "smooth-cnn", True), ("float64", "smooth-cnn", True)]
 
@@ -92,11 +94,12 @@ AUGMENTED = [("float32", "smooth-cnn", True), ("float64", "smooth-cnn", True)]
 )
 def test_an_engine_is_the_plain_loop(engine, model, dtype, augment, record_property):
     """Uneven local steps, given weights, fresh momentum, and all the model's buffers."""
-    case = engine_case(engine, model, dtype, augment=augment)
+    limit, rate = LIMITS[dtype], 0.05
+    if dtype == "float32":
+        limit, rate = (MAGNIFIED, 0.05) if "resnet20" in model else (limit, LARGE_STEPS)
+    case = engine_case(engine, model, dtype, augment=augment, learning_rate=rate)
     after = case.engine.train(case.models, case.order).models
-    label = f"engine {engine} against the plain loop, {dtype}"
-    magnified = dtype == "float32" and "resnet20" in model
-    limit = MAGNIFIED if magnified else LIMITS[dtype]
+    label = f"engine {engine} against the plain loop, {dtype}, {model}"
     wanted = plain_loop(case, augment=augment)
     assert worst_difference(case, after, wanted, record_property, label) <= limit
     assert after.dtype == case.models.dtype

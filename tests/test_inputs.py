@@ -21,7 +21,8 @@ from fedrt.cli import main
 from fedrt.errors import FedrtError, InputError
 from fedrt.learning.formats import read_idx, read_npz_file
 from fedrt.learning.originals import read_original
-from fedrt.learning.tuning import Tuning, remembered
+from fedrt.learning.tuning import Tuning
+from fedrt.learning.tuning_cache import read_tuning, remembered
 from fedrt.scenario import load_scenario, scenario_text
 from fedrt.scenario.toml_text import parse_toml
 from fedrt.world.traces import read_trace
@@ -77,8 +78,8 @@ def test_deeply_nested_files_are_one_line(capsys, tmp_path):
 def test_a_damaged_tuning_file_is_measured_anew(text, tmp_path):
     file = tmp_path / "tuning.json"
     file.write_text(text)
-    found = Tuning(4, 2, compiled=False)
-    assert remembered(file, "key", lambda: found) == found
+    found = Tuning(4, 2, compiled=False, form="rows")
+    assert remembered(file, "key", lambda: found, read_tuning) == found
     assert json.loads(file.read_text())["key"]["chunk"] == 4
 
 

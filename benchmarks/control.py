@@ -38,7 +38,9 @@ from fedrt.cost.round import price  # noqa: E402
 from fedrt.cost.uplink import upload_time_s  # noqa: E402
 from fedrt.ledger import Ledger, PartOfBooks  # noqa: E402
 from fedrt.plan import plan_problems  # noqa: E402
+from fedrt.policies.fedrt import FedRT  # noqa: E402
 from fedrt.policies.fedrt_plus import FedRTPlus  # noqa: E402
+from fedrt.runs.reference import reference_round  # noqa: E402
 from fedrt.world.observation import Backhaul, Observation  # noqa: E402
 
 AGREEMENT = 1e-6
@@ -208,24 +210,30 @@ def backhaul(size: int, seed: int) -> Backhaul:
 
 
 def decisions(num_edges: int, per_edge: int, rounds: int) -> dict[str, Any]:
-    """Whole decisions of fedrt-plus in a run of its own, first and last edge rounds apart."""
+    """Whole decisions of fedrt-plus in a run of its own, first and last edge rounds apart.
+
+    The plan of FedRT beside it is part of the decision and of its time.
+    """
     fixed, _ = fleet(num_edges, per_edge, 0)
     policy, who = FedRTPlus(), np.arange(num_edges * per_edge)
-    ledger = Ledger.open(np.full(len(who), 1.5 * 400), num_edges, 200, 2)
+    ledger = beside = Ledger.open(np.full(len(who), 1.5 * 400), num_edges, 200, 2)
     wall: dict[str, list[float]] = {"earlier_edge_round": [], "last_edge_round": []}
     for t in range(rounds):
         for r, name in enumerate(wall):
             channels, _ = fleet(num_edges, per_edge, 2 * t + r + 1)
             links = backhaul(num_edges, t) if r else None
             seen = replace(fixed, snr=channels.snr, backhaul=links)
-            books = PartOfBooks(ledger, who)
             start = time.perf_counter()
-            plan = policy.plan(seen, books)
+            other = FedRT().plan(seen, PartOfBooks(beside, who))
+            reference = reference_round(beside, who, seen, other, "metropolis")
+            plan = policy.plan(seen, PartOfBooks(ledger, who, reference))
             wall[name].append(time.perf_counter() - start)
             if plan_problems(plan, seen):
                 raise SystemExit("a plan cannot be carried out: nothing is timed")
             cost = price(plan, seen)
             ledger = ledger.charge(cost.energy_j, cost.edge_time_s, cost.backhaul_s)
+            cost = price(other, seen)
+            beside = beside.charge(cost.energy_j, cost.edge_time_s, cost.backhaul_s)
     return {name: summary(samples[1:]) for name, samples in wall.items()}
 
 

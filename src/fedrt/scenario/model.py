@@ -280,7 +280,7 @@ class Control:
     """How a budget is spread over the rest of a run; `policy` leaves it to each policy."""
     contraction_limit: float | str = setting(word_or(("fedrt",), Real(above=0, most=1)), "fedrt")
     """What all gossip steps of a round may leave of the servers' distance to their average, for
-    policies that choose steps and weights; `fedrt`: the median that FedRT leaves in this world."""
+    policies that choose steps and weights; `fedrt`: what FedRT's plan leaves in the same round."""
 
 
 @dataclass(frozen=True)

@@ -154,6 +154,7 @@ def test_a_stop_costs_few_rounds(words, every, tmp_path, monkeypatch, capsys):
 def test_wrong_input_is_one_line(words, complaint, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("FEDRT_DATA", raising=False)
+    (tmp_path / "results").mkdir()  # as in a clone
     assert main(["reproduce", *words]) == 2
     printed = capsys.readouterr()
     assert complaint in printed.err

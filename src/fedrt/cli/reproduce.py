@@ -93,14 +93,15 @@ def run(args: argparse.Namespace) -> None:
         raise InputError(f"--policy: {args.what} shows none; {', '.join(WITH_POLICIES)} do")
     if not args.no_training:
         need("training", "torch")
-        if not (args.quick or args.out or args.merge or Path(RESULTS).is_dir()):
-            raise InputError(NO_CELLS)
     every = 1 if args.quick else CHECKPOINT_EVERY
     options = replace(read_options(args), checkpoint_every=every, device_rows=False)
     shown = _chosen(names, args)
     cells = _cells(shown)
     if args.cells is not None:
         cells = _named(cells, read_list(args.cells, "--cells"))
+    named = args.quick or args.out or args.merge or args.no_training
+    if not (named or Path(RESULTS).is_dir()):
+        raise InputError(NO_CELLS)
     out = Path(args.out or ("runs/quick" if args.quick else RESULTS))
     store = Store(out)
     if args.merge:

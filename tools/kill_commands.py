@@ -65,7 +65,10 @@ COMMANDS = {
     "front": Command(("front", "quickstart", *FEW, *POLICIES, "--budgets", "0.05,0.1,0.2")),
     "import": Command(("data", "import", "mnist", "GIVEN"), resumes=False, out="--data-dir"),
     "reproduce": Command(
-        ("reproduce", "table", "--quick", "--only", "fmnist-iid", "--seeds", "0", *TRAIN),
+        (
+            *("reproduce", "table", "--quick", *TRAIN, "--data-dir", "GIVEN", "--seeds", "0"),
+            *("--only", "fmnist-iid", "--cells", "*/fedrt-0,*/ce-fedavg-0"),
+        ),
         resumes=False,
     ),
 }

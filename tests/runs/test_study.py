@@ -232,3 +232,16 @@ def test_a_bound_of_a_run_goes_on(tmp_path, monkeypatch, capsys):
     assert main(["bound", "--resume", str(tmp_path / "whole"), "--json"]) == 0
     assert capsys.readouterr().out == first.splitlines()[-1] + "\n"
     assert made == []
+
+
+def test_a_policy_whose_code_changed_is_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    code = "from fedrt.policies.fedrt import FedRT\nclass Mine(FedRT):\n    name = 'mine'\n"
+    (tmp_path / "own_study_policy.py").write_text(code)
+    words = ["--vary", "bandwidth.scale=1,2", "--policies", "own_study_policy:Mine", *FEW]
+    assert main(["sweep", "quickstart", *words, "--out", "out"]) == 0
+    assert main(["sweep", "--resume", "out", "--allow-code"]) == 0
+    (tmp_path / "own_study_policy.py").write_text(code + "    other = 1\n")
+    capsys.readouterr()
+    assert main(["sweep", "--resume", "out", "--allow-code"]) == 2
+    assert "cannot go on: the code of a policy changed" in capsys.readouterr().err

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedrt.checks import shown
-from fedrt.cli.parser import Parser, in_folder, typed_command
+from fedrt.cli.parser import Parser, in_folder, read_policies, typed_command
 from fedrt.cli.run import again
 from fedrt.errors import InputError
 
@@ -97,7 +97,9 @@ def opened_study(
     from fedrt.scenario.load import base_text
 
     asked = {"kind": kind, **{name: getattr(args, name) for name in names}}
-    same, scenario, fresh = same_study(asked, scenarios), scenarios[0], args.resume is None
+    policies = read_policies(args.policies) if hasattr(args, "policies") else [args.policy]
+    same, scenario = same_study(asked, scenarios, policies), scenarios[0]
+    fresh = args.resume is None
     if fresh:
         base = base_text(args.scenario, args.settings)
         about = {**said, "command": typed_command()}

@@ -24,6 +24,7 @@ from fedrt.checks import Listed, Maybe, Rule, Text
 from fedrt.errors import FedrtError, InfeasibleError, InputError, reason
 from fedrt.files import BusyError
 from fedrt.inputs import MOST_DATA, open_regular, refuse_larger
+from fedrt.own_source import own_source
 from fedrt.runs.account import PARTS, Summary
 from fedrt.runs.directory import SUMMARY, open_folder, read_opened, source_digest
 from fedrt.runs.estimate import Progress, estimate
@@ -39,6 +40,7 @@ SYNC_EVERY_S = 1.0
 CHANGED = {
     "scenario": "the scenario or a trace it names",
     "asked": "what was asked for",
+    "policies": "the code of a policy",
     "code": "the code of fedrt",
 }
 
@@ -158,13 +160,18 @@ def read_study(path: Path, kind: str, names: Iterable[str]) -> dict[str, Any]:
     return {name: asked.get(name) for name in names}
 
 
-def same_study(asked: Asked, scenarios: Sequence[Scenario]) -> dict[str, str]:
+def same_study(
+    asked: Asked, scenarios: Sequence[Scenario], policies: Sequence[str]
+) -> dict[str, str]:
     """Digests of everything that what comes out depends on."""
+    paths = [name.partition("(")[0] for name in policies]
+    own = [own_source(path, "policy") for path in paths if ":" in path]
     texts = dict.fromkeys(scenario_text(each, anywhere=True) for each in scenarios)
     files = dict.fromkeys(name for each in scenarios for name in _traces(table_of(each)))
     return {
         "scenario": digest(json.dumps([*texts, *map(_digest_of_file, files)])),
         "asked": digest(json.dumps(dict(asked), sort_keys=True)),
+        "policies": digest(json.dumps(own)),
         "code": source_digest(),
     }
 

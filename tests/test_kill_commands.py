@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sys
 
+import numpy as np
 import pytest
 from trained import ROOT
 
@@ -29,3 +31,19 @@ def test_what_is_left_over_or_differs_is_found(tmp_path):
     (tmp_path / "two" / ".a-0.torn").touch()
     found = differences(contents(tmp_path / "one"), contents(tmp_path / "two"))
     assert found == ["left over: .a-0.torn", "summary.json differs"]
+
+
+def test_a_record_is_compared_without_real_time_and_the_command(tmp_path):
+    def write(folder, command, wall_s, loss):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        np.savez(
+            tmp_path / folder / "record.npz",
+            names=json.dumps(["loss", "wall_s"]),
+            values=np.array([loss, wall_s]),
+            about=json.dumps({"command": command, "seed": 0}),
+        )
+        return contents(tmp_path / folder)
+
+    one = write("one", "fedrt --out one", 1.0, 2.5)
+    assert differences(one, write("two", "fedrt --out two", 3.0, 2.5)) == []
+    assert differences(one, write("two", "fedrt --out two", 3.0, 2.25)) == ["record.npz differs"]

@@ -34,6 +34,8 @@ WAIT_S = 60
 PICTURES = (".png", ".svg", ".pdf", ".html")
 SAID = ("run.json", "environment.json")
 """Files that say when and by which command, which differ."""
+SAID_INSIDE = ("command", "environment")
+"""The same, where a file that holds other things says it too."""
 
 
 @dataclass(frozen=True)
@@ -82,13 +84,22 @@ class Session:
     folder: Path
     pids: set[int] = field(default_factory=set)
 
+    @property
+    def cache(self) -> Path:
+        """One for all trials of a command: how local steps are carried out is measured once.
+
+        What other processes on this machine measure meanwhile must not change it, for it moves the
+        rounding of sums.
+        """
+        return self.folder.parent / "cache"
+
     def run(self, limit_s: float | None) -> bool:
         """Whether it ends before the time is up; else it is killed with -9."""
         with tempfile.TemporaryFile() as errors:
             child = subprocess.Popen(
                 [sys.executable, "-m", "fedrt", *self.words],
                 cwd=self.folder,
-                env={**os.environ, "OMP_NUM_THREADS": "1"},
+                env={**os.environ, "OMP_NUM_THREADS": "1", "XDG_CACHE_HOME": str(self.cache)},
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
                 start_new_session=True,
@@ -159,11 +170,13 @@ def _read(path: Path) -> Iterator[Any]:
                 yield name, values.tolist() if values.dtype == object else values.tobytes()
     elif path.suffix == ".npz":
         with np.load(path, allow_pickle=False) as archive:
-            for name in sorted(archive.files):
-                array = archive[name]
-                plain = array.dtype.kind == "U" and not array.shape
-                if name not in ("wall_s", "values"):
-                    yield name, _timeless(json.loads(str(array))) if plain else array.tobytes()
+            arrays = {name: archive[name] for name in sorted(archive.files) if name != "wall_s"}
+        if {"names", "values"} <= arrays.keys():
+            names, values = json.loads(str(arrays.pop("names"))), arrays.pop("values")
+            yield {n: v.tobytes() for n, v in zip(names, values, strict=True) if "wall" not in n}
+        for name, array in arrays.items():
+            plain = array.dtype.kind == "U" and not array.shape
+            yield name, _timeless(json.loads(str(array))) if plain else array.tobytes()
     elif path.suffix == ".json":
         yield _timeless(json.loads(path.read_text()))
     else:
@@ -171,9 +184,10 @@ def _read(path: Path) -> Iterator[Any]:
 
 
 def _timeless(data: Any) -> Any:
-    """The data without what real time and the machine's load say."""
+    """The data without real time, the command and the state of the machine."""
     if isinstance(data, dict):
-        return {k: _timeless(v) for k, v in data.items() if "wall" not in k and k != "environment"}
+        named = {k: v for k, v in data.items() if "wall" not in k and k not in SAID_INSIDE}
+        return {k: _timeless(v) for k, v in named.items()}
     return [_timeless(each) for each in data] if isinstance(data, list) else data
 
 

@@ -245,3 +245,26 @@ def test_a_policy_whose_code_changed_is_refused(tmp_path, monkeypatch, capsys):
     capsys.readouterr()
     assert main(["sweep", "--resume", "out", "--allow-code"]) == 2
     assert "cannot go on: the code of a policy changed" in capsys.readouterr().err
+
+
+def test_a_channel_whose_code_changed_is_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own_study_channel.py").write_text(
+        "import numpy as np\n"
+        "from own_study_gain import DB\n"
+        "class Mine:\n"
+        "    def __init__(self, fleet, seed, **others):\n"
+        "        self.snr = np.full(len(fleet.device_key), DB)\n"
+        "    def snr_db(self, t, r):\n"
+        "        return self.snr\n"
+    )
+    (tmp_path / "own_study_gain.py").write_text("DB = 5.0\n")
+    words = ["--set", "channel.kind=own_study_channel:Mine", "--set", "learning.model=not_there:M"]
+    words += ["--vary", "bandwidth.scale=1,2", "--policies", "fedrt", *FEW]
+    assert main(["sweep", "quickstart", *words, "--out", "out"]) == 0
+    assert main(["sweep", "--resume", "out", "--allow-code"]) == 0
+    (tmp_path / "own_study_gain.py").write_text("DB = 6.0\n")
+    capsys.readouterr()
+    assert main(["sweep", "--resume", "out", "--allow-code"]) == 2
+    said = capsys.readouterr().err
+    assert "cannot go on: the code of a channel, bandwidth or backhaul changed" in said

@@ -30,6 +30,7 @@ from fedrt.runs.directory import SUMMARY, open_folder, read_opened, source_diges
 from fedrt.runs.estimate import Progress, estimate
 from fedrt.runs.foreign import refuse_links
 from fedrt.scenario import Scenario, scenario_text
+from fedrt.scenario.code import PROCESSES, import_paths
 from fedrt.scenario.fields import table_of
 from fedrt.torn import clear_torn
 
@@ -41,6 +42,7 @@ CHANGED = {
     "scenario": "the scenario or a trace it names",
     "asked": "what was asked for",
     "policies": "the code of a policy",
+    "processes": "the code of a channel, bandwidth or backhaul",
     "code": "the code of fedrt",
 }
 
@@ -163,15 +165,21 @@ def read_study(path: Path, kind: str, names: Iterable[str]) -> dict[str, Any]:
 def same_study(
     asked: Asked, scenarios: Sequence[Scenario], policies: Sequence[str]
 ) -> dict[str, str]:
-    """Digests of everything that what comes out depends on."""
+    """Digests of everything that what comes out depends on.
+
+    A study does not train: the code of a model or a data set counts for nothing, and is not loaded.
+    """
     paths = [name.partition("(")[0] for name in policies]
     own = [own_source(path, "policy") for path in paths if ":" in path]
+    named = {(name, path) for each in scenarios for name, path in import_paths(each).items()}
+    processes = [own_source(path, name) for name, path in sorted(named) if name in PROCESSES]
     texts = dict.fromkeys(scenario_text(each, anywhere=True) for each in scenarios)
     files = dict.fromkeys(name for each in scenarios for name in _traces(table_of(each)))
     return {
         "scenario": digest(json.dumps([*texts, *map(_digest_of_file, files)])),
         "asked": digest(json.dumps(dict(asked), sort_keys=True)),
         "policies": digest(json.dumps(own)),
+        "processes": digest(json.dumps(processes)),
         "code": source_digest(),
     }
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from fedrt.scenario.model import Custom, Scenario
 
+PROCESSES = ("channel.kind", "bandwidth.kind", "backhaul.kind")
+"""The settings among them that name a random process of the world."""
+
 
 def import_paths(scenario: Scenario) -> dict[str, str]:
     """Every import path of a scenario by the setting it stands in."""
@@ -11,8 +14,8 @@ def import_paths(scenario: Scenario) -> dict[str, str]:
     found = {"learning.model": learning.model}
     if not learning.dataset.endswith(".npz"):
         found["learning.dataset"] = learning.dataset
-    for name in ("channel", "bandwidth", "backhaul"):
-        settings = getattr(scenario, name)
+    for name in PROCESSES:
+        settings = getattr(scenario, name.removesuffix(".kind"))
         if isinstance(settings, Custom):
-            found[f"{name}.kind"] = settings.kind
+            found[name] = settings.kind
     return {name: path for name, path in found.items() if ":" in path}

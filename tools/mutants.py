@@ -1,6 +1,6 @@
 """Changes the source in one place at a time and sees whether a test notices.
 
-    python tools/mutants.py --count 200 --seed 0 --out benchmarks/results/mutants.json
+    python tools/mutants.py --count 200 --seed 0 --jobs 2 --out benchmarks/results/mutants.json
     python tools/mutants.py --all
     python tools/mutants.py --files src/fedrt/ledger.py --all
     python tools/mutants.py --short
@@ -22,22 +22,32 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from mutation.crew import Crew
 from mutation.operators import Mutant, compiles, mutants_of, siblings_of
-from mutation.reach import Reach
-from mutation.workshop import Verdict, Workshop
+from mutation.workshop import Verdict
 
+Found = list[tuple[Mutant, Verdict]]
 ROOT = Path(__file__).resolve().parents[1]
 EQUIVALENT = ROOT / "tests" / "mutants_equivalent.json"
 SHORT = ROOT / "tests" / "mutants_short.json"
 LEAST_KILLED = 0.95
 FEW = 20
 """Below this many the share says nothing."""
-AREAS = ("control", "cost", "ledger.py", "policies", "runs/loop.py", "learning", "world")
+AREAS = (
+    "control",
+    "cost",
+    "ledger.py",
+    "policies",
+    "runs/loop.py",
+    "runs/reference.py",
+    "learning",
+    "world",
+)
 SPEED_ALONE = ("learning/tuning.py", "learning/compiled.py", "learning/board.py")
 """Files that decide how quickly something is computed and never what: not in the sample."""
 DOWNLOADS = ("learning/fetch.py", "learning/originals.py")
@@ -124,22 +134,20 @@ def named(mutants: list[Mutant], path: Path) -> list[Mutant]:
     return [by_key[key] for key in keys]
 
 
-def campaign(
-    shop: Workshop, reach: Reach, mutants: list[Mutant], most_s: float
-) -> list[tuple[Mutant, Verdict]]:
-    """The verdict on every mutant, printed as it comes."""
-    found = []
-    for i, mutant in enumerate(mutants, 1):
-        verdict = shop.test(mutant, reach, most_s)
-        found.append((mutant, verdict))
+def campaign(crew: Crew, mutants: list[Mutant], most_s: float) -> Iterator[Found]:
+    """The verdicts on the mutants so far, in the order of the mutants, as each comes; printed."""
+    found: dict[int, tuple[Mutant, Verdict]] = {}
+    for i, verdict in crew.test(mutants, most_s):
+        mutant = mutants[i]
+        found[i] = (mutant, verdict)
         place = f"{mutant.file}:{mutant.line}"
         change = f"{mutant.before!r} -> {mutant.after!r}"
-        say = f"{i}/{len(mutants)} {verdict.outcome:9} {verdict.wall_s:6.1f} s  {place}  {change}"
-        print(say, flush=True)
-    return found
+        count = f"{len(found)}/{len(mutants)}"
+        print(f"{count} {verdict.outcome:9} {verdict.wall_s:6.1f} s  {place}  {change}", flush=True)
+        yield [found[i] for i in sorted(found)]
 
 
-def summarise(found: list[tuple[Mutant, Verdict]], known: dict[str, str]) -> dict[str, Any]:
+def summarise(found: Found, known: dict[str, str]) -> dict[str, Any]:
     """Counts, and the survivors with what is known of them."""
     alive = [(m, v) for m, v in found if v.outcome in ("survived", "unreached")]
     dead = [m.key for m, v in found if v.outcome not in ("survived", "unreached")]
@@ -175,8 +183,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--most-s", type=float, default=25.0, help="CPU seconds of tests that a mutant is shown to"
     )
+    parser.add_argument("--jobs", type=int, default=1, help="how many are tested at once")
     parser.add_argument("--list", action="store_true", help="only print the drawn mutants")
-    parser.add_argument("--keep", type=Path, help="folder in which copy and recording stay")
+    parser.add_argument("--keep", type=Path, help="folder in which copies and recording stay")
     parser.add_argument("--out", type=Path, help="where the results go, as JSON")
     return parser.parse_args()
 
@@ -195,17 +204,33 @@ def main() -> int:
     if args.list:
         print("\n".join(mutant.key for mutant in mutants))
         return 0
-    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        shop = Workshop(ROOT, Path(folder) if args.keep is None else args.keep)
-        reach = shop.record(args.tests)
-        print(f"{len(reach.cpu_s)} tests, {sum(reach.cpu_s.values()):.0f} CPU s", flush=True)
-        found = campaign(shop, reach, mutants, args.most_s)
     known = json.loads(EQUIVALENT.read_text())
-    summary = summarise(found, known)
-    if args.out is not None:
-        about = {"seed": args.seed, "python": sys.version.split()[0], "drawn_from": len(everything)}
-        args.out.write_text(json.dumps(about | summary, indent=1) + "\n")
+    about = {
+        "seed": args.seed,
+        "python": sys.version.split()[0],
+        "drawn_from": len(everything),
+        "drawn": len(mutants),
+    }
+    summary = summarise([], known)
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        where = Path(folder) if args.keep is None else args.keep
+        with Crew(ROOT, where, args.jobs) as crew:
+            reach = crew.record(args.tests)
+            for test in reach.failed:
+                print(f"fails untouched, left out: {test}", flush=True)
+            print(f"{len(reach.cpu_s)} tests, {sum(reach.cpu_s.values()):.0f} CPU s", flush=True)
+            for found in campaign(crew, mutants, args.most_s):
+                summary = summarise(found, known)
+                if args.out is not None:
+                    save(args.out, about | summary)
     return tell(summary)
+
+
+def save(path: Path, result: dict[str, Any]) -> None:
+    """Written whole or not at all: a campaign that is cut off leaves what it has found."""
+    beside = path.with_name(path.name + ".part")
+    beside.write_text(json.dumps(result, indent=1) + "\n")
+    beside.replace(path)
 
 
 def tell(summary: dict[str, Any]) -> int:

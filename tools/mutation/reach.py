@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
 from types import CodeType, FrameType
@@ -102,20 +102,23 @@ class Reach:
     cpu_s: dict[str, float]
     tests_of: dict[Place, set[str]]
     importers: dict[str, set[str]]
+    failed: list[str] = field(default_factory=list)
+    """Tests that fail on this machine as it is: no mutant is shown to them."""
 
     @staticmethod
     def load(path: Path, root: Path) -> Reach:
         """From the file that `Recorder` wrote, for the source under the root."""
         tests_of: dict[Place, set[str]] = {}
-        cpu_s = {}
+        cpu_s, failed = {}, []
         for nodeid, entry in json.loads(path.read_text()).items():
             if entry.get("failed") or "reached" not in entry:
+                failed.append(nodeid)
                 continue
             cpu_s[nodeid] = entry["cpu_s"]
             for text in entry["reached"]:
                 file, name = text.split(":", 1)
                 tests_of.setdefault((file, name), set()).add(nodeid)
-        return Reach(cpu_s, tests_of, _importers(root))
+        return Reach(cpu_s, tests_of, _importers(root), failed)
 
     def tests(self, file: str, function: str, most_s: float) -> list[str]:
         """The tests that enter a function, the quickest first, up to so many CPU seconds."""

@@ -7,16 +7,15 @@ of a compiled file gets a cache without that file and all that import it.
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from importlib import import_module
@@ -25,17 +24,14 @@ from typing import Any
 
 import pytest
 
+from mutation.child import Patience, run_in_child, timed_out
 from mutation.operators import Mutant
 from mutation.reach import Chosen, Reach, Recorder
 
 HEAVY = ("numpy", "numba", "torch", "cvxpy", "pyarrow.parquet", "rich.table")
 OPTIONS = ("-q", "-m", "not slow", "-p", "no:cacheprovider", "-p", "no:xdist", "--tb=short")
+# Of address space, beside what the libraries take.
 MOST_BYTES = 12 * 2**30
-# A mutant has failed that takes this much more CPU than the tests it is shown to, and a start.
-PATIENCE = 3.0
-START_S = 20.0
-# Real time is no measure on a shared machine: it only ends what waits for ever.
-WALL = 10.0
 
 
 @dataclass(frozen=True)
@@ -62,45 +58,63 @@ class _FirstFailure:
             self.out.write_text(report.nodeid)
 
 
+def tracked_files(root: Path) -> list[str]:
+    """The files of the tree, from its root: what git has or would add; without git all files."""
+    if not (root / ".git").exists():
+        found = [path.relative_to(root) for path in sorted(root.rglob("*")) if path.is_file()]
+        return [str(path) for path in found if not any(part[0] == "." for part in path.parts)]
+    names = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    listed = subprocess.run(names, cwd=root, check=True, capture_output=True).stdout
+    return [name for name in listed.decode().split("\0") if (root / name).is_file()]
+
+
+def digest_of(root: Path, names: Sequence[str], targets: Sequence[str]) -> str:
+    """Of the source, the tests and which of them are run."""
+    found = blake2b(repr(targets).encode())
+    for name in names:
+        if name.startswith(("src/", "tests/")):
+            found.update(name.encode() + (root / name).read_bytes())
+    return found.hexdigest()
+
+
+def load_heavy() -> None:
+    """Load what takes long: children forked from here have it."""
+    for name in HEAVY:
+        import_module(name)
+
+
 class Workshop:
-    """The copy, with what was recorded of its tests."""
+    """A copy of the tree."""
 
-    def __init__(self, root: Path, folder: Path) -> None:
-        self.root, self.copy, self.cache = root, folder / "tree", folder / "numba"
-        self.folder = folder
-        names = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-        listed = subprocess.run(names, cwd=root, check=True, capture_output=True).stdout
-        self.names = [name for name in listed.decode().split("\0") if (root / name).is_file()]
-        for name in HEAVY:
-            import_module(name)
-
-    def _digest(self, targets: Sequence[str]) -> str:
-        found = blake2b(repr(targets).encode())
-        for name in self.names:
-            if name.startswith(("src/", "tests/")):
-                found.update(name.encode() + (self.root / name).read_bytes())
-        return found.hexdigest()
-
-    def record(self, targets: Sequence[str]) -> Reach:
-        """Run all tests once, untouched, and remember what they reach; kept with the copy."""
-        out, digest, now = self.folder / "reach.json", self.folder / "digest", self._digest(targets)
-        if digest.exists() and digest.read_text() == now:
-            return Reach.load(out, self.copy)
-        shutil.rmtree(self.copy, ignore_errors=True)
-        for name in self.names:
+    def __init__(self, root: Path, folder: Path, names: Sequence[str]) -> None:
+        self.root, self.folder = root, folder
+        self.copy, self.cache = folder / "tree", folder / "numba"
+        now, kept = digest_of(root, names, ()), folder / "digest"
+        if kept.exists() and kept.read_text() == now:
+            return
+        shutil.rmtree(folder, ignore_errors=True)
+        for name in names:
             (self.copy / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(self.root / name, self.copy / name)
+            shutil.copy2(root / name, self.copy / name)
+        kept.write_text(now)
+
+    def record(self, file: str) -> dict[str, Any]:
+        """Run the tests of a file, untouched: what each reached and took."""
+        out = self.folder / "reached.json"
+        out.unlink(missing_ok=True)
 
         def work() -> int:
+            self._become_tester(self.cache, keep_bytecode=True)
             recorder = Recorder(self.copy / "src", out)
-            return int(pytest.main([*OPTIONS, *targets], plugins=[recorder]))
+            return int(pytest.main([*OPTIONS, file], plugins=[recorder]))
 
-        status = self._fork(work, self.cache, keep_bytecode=True)
-        if status not in (0, 1) or not out.exists():
+        status = run_in_child(work)
+        if status not in (0, 1, 5) or not out.exists():
             log = (self.folder / "log.txt").read_text()
-            raise SystemExit(f"the tests do not run (status {status}):\n{log[-2000:]}")
-        digest.write_text(now)
-        return Reach.load(out, self.copy)
+            print(f"{file} does not run (status {status}):\n{log[-2000:]}", flush=True)
+            return {}
+        found: dict[str, Any] = json.loads(out.read_text())
+        return found
 
     def test(self, mutant: Mutant, reach: Reach, most_s: float) -> Verdict:
         """Show a mutant to the tests that reach it, up to so many CPU seconds, until one fails."""
@@ -112,77 +126,48 @@ class Workshop:
         failed = self.folder / "failed.txt"
         failed.unlink(missing_ok=True)
         cache = self._cache_for(mutant, reach)
-        compiles_s = 0.0 if cache == self.cache else 120.0
-        cpu_s = START_S + compiles_s + PATIENCE * sum(reach.cpu_s[name] for name in tests)
 
         def work() -> int:
+            self._become_tester(cache, keep_bytecode=False)
             files = sorted({name.split("::")[0] for name in tests})
-            plugins = [Chosen(tests), _FirstFailure(failed)]
+            plugins = [Chosen(tests), _FirstFailure(failed), Patience(reach.cpu_s)]
             return int(pytest.main([*OPTIONS, "-x", *files], plugins=plugins))
 
         path.write_bytes(mutant.apply(right))
         try:
-            status = self._fork(work, cache, cpu_s)
+            status = run_in_child(work)
         finally:
             path.write_bytes(right)
             os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
             if cache != self.cache:
                 shutil.rmtree(cache)
         outcome = {0: "survived", 5: "unreached"}.get(status, "killed")
-        outcome = "timeout" if status in (-signal.SIGXCPU, -signal.SIGKILL) else outcome
+        outcome = "timeout" if timed_out(status) else outcome
         by = failed.read_text() if failed.exists() else ""
         return Verdict(outcome, by, len(tests), round(time.monotonic() - began_s, 1))
 
     def _cache_for(self, mutant: Mutant, reach: Reach) -> Path:
-        """The folder of compiled code: the common one, or for compiled files one without theirs."""
-        if b"@njit" not in (self.copy / mutant.file).read_bytes():
-            return self.cache
-        stale, todo = set(), {mutant.file}
+        """The folder of compiled code: the common one, or one without what the mutant goes into."""
+        changed, todo = set(), {mutant.file}
         while todo:
             file = todo.pop()
-            stale.add(Path(file).stem + ".")
-            todo |= {
-                other
-                for other in reach.importers.get(file, set())
-                if Path(other).stem + "." not in stale
-            }
+            changed.add(file)
+            todo |= reach.importers.get(file, set()) - changed
+        compiled = [file for file in changed if b"@njit" in (self.copy / file).read_bytes()]
+        if not compiled:
+            return self.cache
+        stale = tuple(Path(file).stem + "." for file in compiled)
         own = Path(tempfile.mkdtemp(dir=self.folder, prefix="numba-"))
         for path in self.cache.rglob("*.nb[ic]"):
-            if not path.name.startswith(tuple(stale)):
+            if not path.name.startswith(stale):
                 place = own / path.relative_to(self.cache)
                 place.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(path, place)
         return own
 
-    def _fork(
-        self, work: Any, cache: Path, cpu_s: float | None = None, keep_bytecode: bool = False
-    ) -> int:
-        """The exit status of `work` in a child of its own; minus the signal that ended it."""
-        sys.stdout.flush()
-        child = os.fork()
-        if child == 0:
-            try:
-                self._become_tester(cache, cpu_s, keep_bytecode)
-                os._exit(work())
-            except BaseException as error:
-                print(error, flush=True)
-                os._exit(1)
-        ends_s = time.monotonic() + WALL * cpu_s if cpu_s else float("inf")
-        while True:
-            done, status = os.waitpid(child, os.WNOHANG)
-            if done:
-                break
-            if time.monotonic() > ends_s:
-                os.killpg(child, signal.SIGKILL)
-            time.sleep(0.02)
-        with suppress(ProcessLookupError):  # what a test has started and left
-            os.killpg(child, signal.SIGKILL)
-        return os.waitstatus_to_exitcode(status)
-
-    def _become_tester(self, cache: Path, cpu_s: float | None, keep_bytecode: bool) -> None:
+    def _become_tester(self, cache: Path, keep_bytecode: bool) -> None:
         import numba
 
-        os.setsid()
         os.chdir(self.copy)
         log = os.open(self.folder / "log.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         for stream in (1, 2):
@@ -197,7 +182,6 @@ class Workshop:
         }
         sys.path.insert(0, str(self.copy / "src"))
         sys.path[:] = [path for path in sys.path if path != str(self.root / "tools")]
-        resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
-        if cpu_s is not None:
-            limit = int(cpu_s) + 1
-            resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 30))
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        most = MOST_BYTES + pages * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))

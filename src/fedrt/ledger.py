@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.frozen import freeze_arrays
+
+if TYPE_CHECKING:
+    from fedrt.control.slowness import Slowness
 
 FloatArray = NDArray[np.float64]
 
@@ -76,11 +79,9 @@ class ReferenceRound:
     """The links that it uses in the last edge round."""
     contraction: float
     """What its gossip over them leaves of the servers' distance to their average; 1 before."""
-    stragglers: bool
-    """Whether the scenario says that devices may turn out slower than planned."""
-    even_split_leads: bool
-    """Whether Static-R, which splits bandwidth evenly, is surely quicker than FedRT so far and has
-    lost no more updates; false where nothing fails."""
+    slowness: Slowness | None
+    """What the reports of past edge rounds let expect of devices that turn out slower than planned;
+    None where the scenario has none such."""
 
     def __post_init__(self) -> None:
         freeze_arrays(self)

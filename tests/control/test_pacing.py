@@ -51,8 +51,7 @@ def fedrt_of(spent_j, energy_j, rounds_left=12.0):
         time_s=0.0,
         topology=None,
         contraction=1.0,
-        stragglers=False,
-        even_split_leads=False,
+        slowness=None,
     )
 
 

@@ -104,12 +104,15 @@ def feasible_clusters(seen: Observation, spare_j: FloatArray) -> NDArray[np.bool
     return fits
 
 
-def allocate(seen: Observation, allowance_j: FloatArray) -> Allocation:
+def allocate(
+    seen: Observation, allowance_j: FloatArray, slowdown: FloatArray | None = None
+) -> Allocation:
     """The allocation of least time in every cluster, all clusters at once.
 
     `allowance_j` may be inf (no limit), zero or negative. In a cluster that no allocation keeps
     within it, and only there, every device plans with max(E, the energy of f_min and an upload at
-    the even share), which always fits (best-effort).
+    the even share), which always fits (best-effort). `slowdown`: computing may take so many times
+    as long as planned, at no more energy.
     """
     from fedrt.control.allocation_kernel import solve_clusters
 
@@ -125,7 +128,7 @@ def allocate(seen: Observation, allowance_j: FloatArray) -> Allocation:
         seen.first_device,
         seen.edge_bandwidth_hz,
         k,
-        seen.cycles,
+        seen.cycles if slowdown is None else slowdown * seen.cycles,
         seen.capacitance * seen.cycles / 2,
         seen.tx_power_w,
         spare_j,

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from fedrt.control.allocation import (
     Allocation,
-    evenly_where_it_fits,
     slowest_compute_energy_j,
 )
 from fedrt.control.consensus import meets_limit
@@ -26,6 +25,7 @@ from fedrt.control.gossip import Gossip, choose_gossip, gossip_on
 from fedrt.control.pacing import Prices, adjust, spending
 from fedrt.control.parts import links_by_part
 from fedrt.control.priced import PricedFleet
+from fedrt.control.slowness import quickest_expected
 from fedrt.control.topology import best_links, prune_greedily
 from fedrt.cost.backhaul import link_time_s
 from fedrt.cost.round import price
@@ -122,7 +122,7 @@ class FedRTPlus:
         if self.memory is None or (pace.t == 0 and pace.r == 0):
             self.memory = Memory(Prices.unknown(pace.fleet_size))
         memory = self.memory
-        memory.late |= reference.stragglers or memory.is_late(pace, books.elapsed_s)
+        memory.late |= reference.slowness is not None or memory.is_late(pace, books.elapsed_s)
         memory.prices, now = spending(
             memory.prices, seen, pace, reference, may_use_rest=not memory.late
         )
@@ -186,13 +186,17 @@ class FedRTPlus:
     ) -> tuple[Allocation, Gossip | None]:
         """The fastest allocation: with stragglers a cluster that slows down to save holds all up.
 
-        An allocation in which all devices end at once is held up by every one of them. Where that
-        has cost FedRT more than its allocation gains, the even split takes its place.
+        An allocation in which all devices end at once is held up by every one of them, so one that
+        allows for them, or the even split, takes its place where it lets expect an earlier end.
         """
-        allocation = fleet.fastest
-        if reference.even_split_leads:
-            allowance_j = pace.left_j / reference.rounds_left
-            allocation = evenly_where_it_fits(seen, allowance_j, allocation)
+        allocation, slowness = fleet.fastest, reference.slowness
+        if slowness is not None and slowness.slowdown > 1 and seen.num_devices:
+            # Where FedRT cannot keep an allowance, nothing makes up for a failure that costs more.
+            over = overspend_j(reference.energy_j, reference.allowance_j) > 0
+            kept = seen.sum_by_edge(over.astype(np.float64)) > 0
+            allocation = quickest_expected(
+                seen, fleet.cap_j, slowness, books.elapsed_s, allocation, kept
+            )
         if seen.backhaul is None:
             return allocation, None
         time_s = price(_plan(seen, allocation, "feasible"), seen).edge_time_s

@@ -8,19 +8,19 @@ after it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.control.mixing import mixing_of, slowest_contraction
+from fedrt.control.slowness import SlownessSeen
 from fedrt.cost.outcome import Deadline, Outcome, carry_out
 from fedrt.cost.round import RoundCost, global_round_time_s, price
 from fedrt.ledger import Ledger, PartOfBooks, ReferenceRound
 from fedrt.plan import Plan
 from fedrt.policies.base import Policy, uses_contraction_limit, uses_reference
 from fedrt.policies.fedrt import FedRT
-from fedrt.policies.static_r import StaticR
 from fedrt.scenario import Scenario
 from fedrt.world.faults import Failures
 from fedrt.world.observation import Observation
@@ -52,34 +52,11 @@ def charge(ledger: Ledger, who: NDArray[np.int64], cost: RoundCost) -> Ledger:
 
 
 @dataclass
-class Beside:
-    """A policy in the same world: its books, and how many of its updates were delivered."""
-
-    policy: Policy
-    ledger: Ledger
-    delivered: int = 0
-    round_s: list[float] = field(default_factory=list)
-    """Seconds of every global round so far."""
-
-    def take_turn(
-        self, world: World, who: NDArray[np.int64], seen: Observation, failures: Failures | None
-    ) -> Plan:
-        """Plan an edge round and charge what becomes of it; the plan."""
-        plan = self.policy.plan(seen, PartOfBooks(self.ledger, who))
-        cost, outcome = carry_out_plan(world, plan, seen, failures)
-        began_s, self.ledger = self.ledger.time_s, charge(self.ledger, who, cost)
-        if plan.topology is not None:
-            self.round_s.append(self.ledger.time_s - began_s)
-        self.delivered += len(who) if outcome is None else int(outcome.delivered.sum())
-        return plan
-
-
-@dataclass
 class Reference:
-    """FedRT in the same world, what its gossip leaves, and where devices fail Static-R."""
+    """FedRT in the same world, what its gossip leaves, and who was slow."""
 
-    fedrt: Beside
-    even_split: Beside | None
+    ledger: Ledger
+    slowness: SlownessSeen
     contraction: float = 1.0
     """zeta^psi of its plan for the last edge round that it has planned."""
 
@@ -87,26 +64,19 @@ class Reference:
         self, world: World, who: NDArray[np.int64], seen: Observation, failures: Failures | None
     ) -> ReferenceRound:
         """Plan and charge the coming edge round; what of it is known before it begins."""
-        before, leads = self.fedrt.ledger, self._even_split_leads()
-        if self.even_split is not None:
-            self.even_split.take_turn(world, who, seen, failures)
-        plan = self.fedrt.take_turn(world, who, seen, failures)
-        faults = world.scenario.faults
+        before, faults = self.ledger, world.scenario.faults
+        plan = FedRT().plan(seen, PartOfBooks(before, who))
+        cost, _ = carry_out_plan(world, plan, seen, failures)
+        self.ledger = charge(before, who, cost)
         found = reference_round(before, who, seen, plan, world.scenario.control.mixing)
         self.contraction = found.contraction
-        return replace(
-            found,
-            stragglers=faults is not None and faults.straggler is not None,
-            even_split_leads=leads,
-        )
-
-    def _even_split_leads(self) -> bool:
-        """Whether the sum of what it was quicker by is more than two of its deviations."""
-        even, fedrt = self.even_split, self.fedrt
-        if even is None or even.delivered < fedrt.delivered:
-            return False
-        quicker_s = np.array(fedrt.round_s) - even.round_s
-        return bool(quicker_s.sum() > 2 * np.sqrt((quicker_s**2).sum()))
+        if faults is None or faults.straggler is None or failures is None:
+            return found
+        expected = self.slowness.expected(who, Deadline(faults.deadline_s, faults.deadline_factor))
+        # Late devices report too, silent ones do not.
+        heard = ~failures.silent
+        self.slowness.add(who[heard], 1.0 / failures.cpu_fraction[heard])
+        return replace(found, slowness=expected)
 
 
 def reference_round(
@@ -135,8 +105,7 @@ def reference_round(
         time_s=before.time_s,
         topology=plan.topology,
         contraction=contraction,
-        stragglers=False,
-        even_split_leads=False,
+        slowness=None,
     )
 
 
@@ -147,8 +116,7 @@ def reference_for(policy: Policy, world: World, ledger: Ledger) -> Reference | N
     )
     if not (own_limit or uses_reference(policy)):
         return None
-    even_split = None if world.faults is None else Beside(StaticR(), ledger)
-    return Reference(Beside(FedRT(), ledger), even_split)
+    return Reference(ledger, SlownessSeen.nothing(len(ledger.spent_j)))
 
 
 def contraction_limit(scenario: Scenario, reference: Reference | None) -> float:

@@ -65,10 +65,8 @@ class ReferenceRound:
     cpu_hz: FloatArray
     energy_j: FloatArray
     """Per device that takes part: what that plan takes."""
-    rounds_left: FloatArray
-    """Per device that takes part: the edge rounds among which FedRT divides what is left."""
     allowance_j: FloatArray
-    """Per device that takes part: what it may spend by that."""
+    """Per device that takes part: what FedRT allows it."""
     elapsed_s: FloatArray
     """Per edge: seconds from the start of its global round to the end of the coming edge round."""
     end_s: float

@@ -37,14 +37,13 @@ def pace_of(budget_j, spent_j=0.0, rounds_left=10.0, most_rounds_left=10):
     )
 
 
-def fedrt_of(spent_j, energy_j, rounds_left=12.0):
+def fedrt_of(spent_j, energy_j):
     """FedRT beside, that has spent this much and plans to spend that much."""
     return ReferenceRound(
         spent_j=np.broadcast_to(np.asarray(spent_j, dtype=float), 7),
         bandwidth_hz=np.ones(7),
         cpu_hz=np.ones(7),
         energy_j=np.broadcast_to(np.asarray(energy_j, dtype=float), 7),
-        rounds_left=np.full(7, rounds_left),
         allowance_j=np.full(7, np.inf),
         elapsed_s=np.zeros(3),
         end_s=np.inf,

@@ -20,6 +20,7 @@ from fedrt.cost.compute import compute_time_s
 from fedrt.cost.outcome import Deadline
 from fedrt.cost.uplink import upload_time_s
 from fedrt.frozen import freeze_arrays
+from fedrt.plan import ROUNDING
 from fedrt.world.observation import Observation
 
 FloatArray = NDArray[np.float64]
@@ -28,8 +29,6 @@ BoolArray = NDArray[np.bool_]
 
 # How far allocations go for devices that are not likely to be slow, from not at all to fully.
 LEVELS = (0.0, 0.25, 0.5, 0.75, 1.0)
-# Expected numbers of updates that differ by this part are the same: rounding.
-ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -138,7 +137,8 @@ def expected_end(
     edge, chance = seen.edge_of_device, slowness.chance
     planned_s, slow_s = compute_s + upload_s, slowness.slowdown * compute_s + upload_s
     cut_s = slowness.deadline.of_edges(seen, planned_s)[edge]
-    arrive = (1.0 - chance) * (planned_s <= cut_s) + chance * (slow_s <= cut_s)
+    last_s = cut_s * (1 + ROUNDING)
+    arrive = (1.0 - chance) * (planned_s <= last_s) + chance * (slow_s <= last_s)
     ends_s = begin_s[edge] + np.minimum(slow_s, cut_s)
     planned_end_s = max(
         float(np.max(begin_s)), float(np.max(begin_s[edge] + np.minimum(planned_s, cut_s)))

@@ -134,8 +134,7 @@ class FedRTPlus:
             allocation, gossip = self._at_full_speed(seen, books, pace, reference, fleet)
         else:
             allocation, gossip = self._priced(seen, books, pace, reference, fleet)
-        over = overspend_j(reference.energy_j, reference.allowance_j) > 0
-        broken = bool((over & fleet.fastest.relaxed[seen.edge_of_device]).any())
+        broken = bool((_out_of_reach(seen, reference) & fleet.fastest.relaxed).any())
         broken |= gossip is not None and not _keeps_limits(seen, gossip)
         plan = _plan(seen, allocation, "feasible", gossip)
         cost = price(plan, seen)
@@ -192,8 +191,7 @@ class FedRTPlus:
         allocation, slowness = fleet.fastest, reference.slowness
         if slowness is not None and slowness.slowdown > 1 and seen.num_devices:
             # Where FedRT cannot keep an allowance, nothing makes up for a failure that costs more.
-            over = overspend_j(reference.energy_j, reference.allowance_j) > 0
-            kept = seen.sum_by_edge(over.astype(np.float64)) > 0
+            kept = _out_of_reach(seen, reference)
             allocation = quickest_expected(
                 seen, fleet.cap_j, slowness, books.elapsed_s, allocation, kept
             )
@@ -257,6 +255,12 @@ class FedRTPlus:
         topology = links_by_part(search, finish_s, psi * _hop_s(seen), *limits)
         # A backhaul in parts nears no common average: all steps, under the scenario's rule.
         return gossip_on(topology, psi, fastest=self.links == "joint" and whole)
+
+
+def _out_of_reach(seen: Observation, reference: ReferenceRound) -> NDArray[np.bool_]:
+    """Per cluster: whether FedRT cannot keep the allowance of one of its devices."""
+    over = overspend_j(reference.energy_j, reference.allowance_j) > 0
+    return np.asarray(seen.sum_by_edge(over.astype(np.float64)) > 0)
 
 
 def _hop_s(seen: Observation) -> FloatArray:

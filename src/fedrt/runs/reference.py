@@ -87,7 +87,6 @@ def reference_round(
     `mixing` is the rule for the weights of its gossip. Nothing is known to fail.
     """
     planned, end_s, contraction = price(plan, seen), np.inf, 1.0
-    horizon = FedRT().energy_horizon
     if plan.topology is not None:
         end_s = global_round_time_s(before.elapsed_s, planned)
         zeta = slowest_contraction(mixing_of(plan, mixing), plan.topology)
@@ -98,8 +97,7 @@ def reference_round(
         bandwidth_hz=plan.bandwidth_hz,
         cpu_hz=plan.cpu_hz,
         energy_j=planned.energy_j,
-        rounds_left=before.rounds_left(horizon)[who],
-        allowance_j=before.allowance_j(horizon)[who],
+        allowance_j=before.allowance_j(FedRT().energy_horizon)[who],
         elapsed_s=before.elapsed_s + planned.edge_time_s,
         end_s=end_s,
         time_s=before.time_s,

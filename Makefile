@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: help demo test test-variants check check-all format bench figures picture fuzz kill-campaign mutants \
-	mutants-short verify-cell clean
+	mutants-short random-worlds verify-cell clean
 
 help:
 	@echo "make demo    train six policies on digits, compare them, write their page (a minute)"
@@ -20,6 +20,7 @@ help:
 	@echo "make fuzz    500 damaged folders of results, 500 damaged scenarios, states and traces (20 minutes)"
 	@echo "make kill-campaign   kill a training run 50 times, every command 20 times, then workers, nodes and drivers (2 hours)"
 	@echo "make mutants  change the source in 200 places, one at a time: does a test notice? (an hour)"
+	@echo "make random-worlds SEED=1   1,000 random worlds: is fedrt-plus ever beaten? (half an hour)"
 	@echo "make verify-cell NAME=cifar10-iid/fedrt-0   train a cell of results/ again and compare"
 	@echo "make clean   remove .venv and caches"
 
@@ -52,6 +53,7 @@ check-all: $(VENV)/.ready-dev
 	$(MAKE) mutants
 	$(MAKE) fuzz
 	$(MAKE) kill-campaign
+	$(MAKE) random-worlds
 
 format: $(VENV)/.ready-dev
 	$(BIN)/ruff format .
@@ -81,6 +83,11 @@ mutants: $(VENV)/.ready-dev
 
 mutants-short: $(VENV)/.ready-dev
 	$(BIN)/python tools/mutants.py --short
+
+# SEED: which thousand worlds; benchmarks/results/random_worlds.json has those of seed 0.
+SEED ?= 0
+random-worlds: $(VENV)/.ready-dev
+	$(BIN)/python benchmarks/random_worlds.py --worlds 1000 --seed $(SEED)
 
 verify-cell: $(VENV)/.ready
 	$(BIN)/python tools/verify_cell.py $(NAME)

@@ -148,7 +148,7 @@ def test_devices_that_stay_away_are_left_as_they_are():
     whole, fedrt = pace_of(20.0), fedrt_of(0.0, 2.0)
     arrays = ("budget_j", "spent_j", "rounds_left")
     pace = replace(whole, device=some, **{name: getattr(whole, name)[some] for name in arrays})
-    arrays = ("spent_j", "bandwidth_hz", "cpu_hz", "energy_j", "rounds_left", "allowance_j")
+    arrays = ("spent_j", "bandwidth_hz", "cpu_hz", "energy_j", "allowance_j")
     beside = replace(fedrt, **{name: getattr(fedrt, name)[some] for name in arrays})
     prices, now = spending(Prices.unknown(7), part, pace, beside)
     prices = adjust(prices, pace, now, np.full(3, 5.0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -90,6 +91,42 @@ def test_no_round_is_planned_with_what_comes_after_it():
     mine, others = (list(run_rounds(each, FedRTPlus())) for each in (world, other))
     same_plans(mine[:up], others[:up])
     assert not np.array_equal(mine[up].last.plan.cpu_hz, others[up].last.plan.cpu_hz)
+
+
+STRAGGLERS = (
+    "faults.straggler={kind='markov',mean_up=4,mean_down=4}",
+    "faults.straggler_speed=0.3",
+    "rounds.global_rounds=6",
+)
+
+
+def test_who_will_be_slow_is_not_known_beforehand():
+    """Two worlds in which others are slow from the third global round on."""
+    world, other = (make_world(tiny(*STRAGGLERS), 0) for _ in range(2))
+    failures, up = other.failures, 2
+
+    def swapped(t, r, expected):
+        found = failures(t, r, expected)
+        turned = found.cpu_fraction[::-1].copy()
+        return found if t < up else replace(found, cpu_fraction=turned)
+
+    other.failures = swapped
+    mine, others = (list(run_rounds(each, FedRTPlus())) for each in (world, other))
+    same_plans(mine[:up], others[:up])
+    turns = zip(mine[up].edge_rounds, others[up].edge_rounds, strict=True)
+    same = [np.array_equal(x.plan.bandwidth_hz, y.plan.bandwidth_hz) for x, y in turns]
+    # What happens in an edge round shows in the plan for the next one.
+    assert same == [True, False]
+
+
+def test_slow_devices_cost_less_time_than_under_fedrt_and_no_more_energy():
+    settings = ("fleet.cycles_per_sample={uniform=[2e7,2e8]}", "rounds.global_rounds=40")
+    world = make_world(tiny(*STRAGGLERS, *settings), 0)
+    fedrt, plus = (
+        last_books(list(run_rounds(world, make_policy(name)))) for name in ("fedrt", "fedrt-plus")
+    )
+    assert plus.time_s < 0.98 * fedrt.time_s
+    assert plus.overspent_j.sum() <= fedrt.overspent_j.sum() * (1 + 1e-9)
 
 
 def test_a_limit_out_of_reach_is_said():

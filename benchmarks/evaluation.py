@@ -28,6 +28,7 @@ from fedrt.learning.evaluate import Accuracies, make_accuracies
 from fedrt.learning.flat import FlatModel
 from fedrt.learning.models import make_model
 from fedrt.learning.samples import Samples
+from fedrt.learning.tasks import Classification
 
 MODELS = {"lenet5": "fmnist", "resnet20": "cifar10", "small-cnn": "digits"}
 FORMS = {"lenet5": "direct", "resnet20": "grouped", "small-cnn": "grouped"}
@@ -45,7 +46,7 @@ def compare(name: str, dataset: str, args: argparse.Namespace) -> dict[str, Any]
     model = FlatModel(make_model(name, samples.shape, 10, 0), torch.float32, samples.device)
     states = model.state()[None]
     ways: dict[str, Accuracies] = {
-        word: make_accuracies(model, samples, False, form=form, compiled=False)
+        word: make_accuracies(model, samples, Classification(), False, form=form, compiled=False)
         for word, form in (("plain", None), ("stacked", FORMS[name]))
     }
     found = {word: way(states)[0] for word, way in ways.items()}

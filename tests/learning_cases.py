@@ -15,6 +15,7 @@ from fedrt.learning.batches import Batches
 from fedrt.learning.datasets import Dataset
 from fedrt.learning.engine import Engine, TrainingOrder
 from fedrt.learning.flat import FlatModel
+from fedrt.learning.method import Method, make_method
 from fedrt.learning.models import MODELS, LeNet5, ResNet20, make_model
 from fedrt.learning.samples import Samples
 from fedrt.learning.setup import DTYPES, ENGINES
@@ -57,6 +58,11 @@ LEARNING = (
 def small(*settings: str) -> Scenario:
     """Seven devices on three servers that train on digits, with further `key=value` settings."""
     return tiny(*LEARNING, *settings)
+
+
+def method(learning_rate: float = 0.05, *settings: str) -> Method:
+    """What the cases' devices and edge servers compute with."""
+    return make_method(small(f"learning.learning_rate={learning_rate}", *settings).learning)
 
 
 def noise(shape: tuple[int, ...], classes: int = 5, train: int = 90, test: int = 20) -> Dataset:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from children import LIMIT_S
-from learning_cases import Case, engine_case, small
+from learning_cases import Case, engine_case, method, small
 from torch import Tensor
 from trained import ROOT  # which also puts tools on the path
 
@@ -60,8 +60,7 @@ def alone(case: Case) -> StackedEngine:
         case.flat,
         case.samples,
         case.batches,
-        learning_rate=case.learning_rate,
-        momentum=0.9,
+        method(case.learning_rate),
         augment=False,
         chunk=CHUNK,
         by_edge=True,

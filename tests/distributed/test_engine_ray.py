@@ -36,6 +36,7 @@ from fedrt.distributed.pool import Pool  # noqa: E402
 from fedrt.errors import FedrtError, InputError  # noqa: E402
 from fedrt.learning.engine import DivergedError  # noqa: E402
 from fedrt.learning.evaluate import accuracy  # noqa: E402
+from fedrt.learning.tasks import Classification  # noqa: E402
 
 pytestmark = [
     pytest.mark.slow,
@@ -145,7 +146,7 @@ def test_accuracies_are_those_measured_here(case, fresh):
     generator = torch.Generator().manual_seed(0)
     noise = torch.randn(19, case.models.shape[1], generator=generator, dtype=torch.float64)
     states = case.models[:1] + 0.5 * noise
-    wanted = [accuracy(case.flat, state, case.samples) for state in states]
+    wanted = [accuracy(case.flat, state, case.samples, Classification()) for state in states]
     assert fresh[0].accuracies(states) == wanted
     assert len(set(wanted)) > 2
 

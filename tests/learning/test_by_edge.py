@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from learning_cases import engine_case
+from learning_cases import engine_case, method
 
 from fedrt.learning import engine_stacked
 from fedrt.learning.engine import TrainingOrder
@@ -23,8 +23,8 @@ FIELDS = ("devices", "edge_of_device", "local_steps", "weight")
 def test_an_edge_alone_has_the_bits_it_has_among_others(monkeypatch):
     """ResNet-20 in float32 with uneven steps, two devices at a time; also in blocks of two."""
     case = engine_case("sequential", "resnet20")
-    options = {"learning_rate": 0.05, "momentum": 0.9, "augment": False, "chunk": 2}
-    engine = StackedEngine(case.flat, case.samples, case.batches, **options, by_edge=True)
+    options = {"augment": False, "chunk": 2, "by_edge": True}
+    engine = StackedEngine(case.flat, case.samples, case.batches, method(), **options)
     whole = engine.train(case.models, case.order)
     for edge in (0, 1, 3):
         mine = case.order.edge_of_device == edge

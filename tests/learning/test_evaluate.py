@@ -19,6 +19,7 @@ from fedrt.learning.evaluate import (
 from fedrt.learning.flat import FlatModel
 from fedrt.learning.models import make_model
 from fedrt.learning.samples import Samples
+from fedrt.learning.tasks import Classification
 
 pytestmark = pytest.mark.numerical
 
@@ -38,7 +39,7 @@ def test_accuracy_by_hand_with_batch_norm():
         guess = module(torch.as_tensor(images.transpose(0, 3, 1, 2)).float()).argmax(1).numpy()
     assert len(set(guess.tolist())) > 1
     model = FlatModel(make_model("resnet20", shape, 5, 1), torch.float32, CPU)
-    measured = accuracy(model, state, samples)
+    measured = accuracy(model, state, samples, Classification())
     # A tie or two may fall the other way by rounding.
     assert abs(measured - np.mean(guess == data.test_labels)) <= 2 / len(guess)
     # Measuring leaves the state as it is: no statistic moves.
@@ -60,9 +61,9 @@ def test_many_at_once_is_one_after_the_other(test, way, monkeypatch):
             module(samples.batch(torch.arange(90))[0])
     states = torch.stack([state_vector(module) for module in modules])
     model = FlatModel(WithNorm(shape, 5), torch.float64, CPU)
-    wanted = [accuracy(model, state, samples) for state in states]
+    wanted = [accuracy(model, state, samples, Classification()) for state in states]
     assert test == 5 or len(set(wanted)) > 1
-    at_once = way(model, samples)
+    at_once = way(model, samples, Classification())
     assert at_once(states) == wanted
     assert at_once(states.flip(0)) == wanted[::-1]
 

@@ -14,6 +14,7 @@ from fedrt.learning.engine_stacked import FORMS, PLAIN
 from fedrt.learning.evaluate import accuracy, make_accuracies
 from fedrt.learning.models import MODELS
 from fedrt.learning.setup import WorkerRecipe
+from fedrt.learning.tasks import Classification
 from fedrt.learning.workers import WorkerEngine
 
 pytestmark = pytest.mark.numerical
@@ -84,6 +85,8 @@ def test_plain_steps_in_two_processes_are_sequential_to_the_bit():
 @pytest.mark.parametrize("form", [*FORMS, None])
 def test_accuracy_is_the_same_in_every_form(form):
     case = engine_case("sequential", "lenet5", data=noise((1, 16, 16), test=60))
-    wanted = [accuracy(case.flat, state, case.samples) for state in case.models]
-    found = make_accuracies(case.flat, case.samples, False, form=form, compiled=False)
+    wanted = [accuracy(case.flat, state, case.samples, Classification()) for state in case.models]
+    found = make_accuracies(
+        case.flat, case.samples, Classification(), False, form=form, compiled=False
+    )
     assert found(case.models) == wanted

@@ -15,7 +15,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from learning_cases import CPU, SAME_EVERYWHERE, SHAPES, Case, engine_case, noise
+from learning_cases import CPU, SAME_EVERYWHERE, SHAPES, Case, engine_case, method, noise
 from torch import nn
 from torch.nn import functional as fn
 
@@ -25,6 +25,7 @@ from fedrt.learning.evaluate import accuracy
 from fedrt.learning.grouped import convolve
 from fedrt.learning.models import MODELS
 from fedrt.learning.stack import StackedModule
+from fedrt.learning.tasks import Classification
 
 pytestmark = pytest.mark.numerical
 
@@ -35,8 +36,9 @@ SIDE = (2, 4, 4)
 
 def stacked(case: Case, chunk: int = 3, **options) -> StackedEngine:
     """A stacked engine over what another engine was made from."""
-    settings = {"augment": False, "learning_rate": 0.05, "momentum": 0.9, **options}
-    return StackedEngine(case.flat, case.samples, case.batches, chunk=chunk, **settings)
+    how = method(options.pop("learning_rate", 0.05))
+    settings = {"augment": False, "chunk": chunk, **options}
+    return StackedEngine(case.flat, case.samples, case.batches, how, **settings)
 
 
 def gap(case: Case, one: torch.Tensor, two: torch.Tensor) -> float:
@@ -373,7 +375,7 @@ def test_an_evaluation_between_rounds_changes_nothing(kind):
     case = users(kind)
     engine = stacked(case)
     before = engine.train(case.models, case.order).models
-    accuracy(case.flat, case.models[0], case.samples)
+    accuracy(case.flat, case.models[0], case.samples, Classification())
     assert torch.equal(engine.train(case.models, case.order).models, before)
 
 
@@ -387,7 +389,7 @@ def test_dropout_is_repeatable_and_differs_between_devices():
     assert torch.equal(torch.random.get_rng_state(), state)
     torch.manual_seed(5)
     assert torch.equal(engine.train(case.models, case.order).models, first)
-    accuracy(case.flat, case.models[0], case.samples)
+    accuracy(case.flat, case.models[0], case.samples, Classification())
     assert torch.equal(engine.train(case.models, case.order).models, first)
     module = engine.rule.stacked
     own = {

@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from learning_cases import engine_case, small
+from learning_cases import engine_case, method, small
 
 from fedrt.learning import setup as setups
 from fedrt.learning import tuning as tunings
@@ -146,9 +146,8 @@ def trial_engines(case, made: list[tuple[str, int]]):
 
     def make(form: str, chunk: int) -> StackedEngine:
         made.append((form, chunk))
-        settings = {"learning_rate": 0.05, "momentum": 0.9, "augment": False}
-        parts = (case.flat, case.samples, case.batches)
-        return StackedEngine(*parts, **settings, chunk=chunk, form=form)
+        parts = (case.flat, case.samples, case.batches, method())
+        return StackedEngine(*parts, augment=False, chunk=chunk, form=form)
 
     return make
 

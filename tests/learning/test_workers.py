@@ -14,7 +14,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from learning_cases import CPU, SHAPES, Case, engine_case
+from learning_cases import CPU, SHAPES, Case, engine_case, method
 
 from fedrt.errors import FedrtError
 from fedrt.learning import workers
@@ -62,8 +62,8 @@ class Recipe:
         if self.fails:
             raise ValueError("no engine here")
         model = FlatModel(make_model("small-cnn", SHAPES["small-cnn"], 5, 99), self.dtype, CPU)
-        options = {"learning_rate": 0.05, "momentum": 0.9, "augment": False, "chunk": CHUNK}
-        return Touchy(model, self.samples, self.batches, **options)
+        options = {"augment": False, "chunk": CHUNK}
+        return Touchy(model, self.samples, self.batches, method(), **options)
 
 
 def recipe(case: Case, **changes) -> Recipe:

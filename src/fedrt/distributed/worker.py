@@ -21,7 +21,8 @@ from fedrt.learning.engine import TrainingOrder, averaged
 from fedrt.learning.engine_stacked import StackedEngine
 from fedrt.learning.evaluate import make_accuracies
 from fedrt.learning.flat import FlatModel
-from fedrt.learning.models import make_model
+from fedrt.learning.method import make_method
+from fedrt.learning.models import model_for
 from fedrt.learning.samples import Samples
 from fedrt.learning.setup import DTYPES, make_stacked
 from fedrt.learning.tuning import tune_gpu
@@ -94,11 +95,12 @@ class EdgeWorker:
         self.device = torch.device(device)
         self.samples = unpacked(recipe.samples, self.device)
         learning = recipe.scenario.learning
-        module = make_model(learning.model, self.samples.shape, recipe.num_classes, recipe.seed)
+        module = model_for(learning, self.samples.shape, recipe.num_classes, recipe.seed)
         self.model = FlatModel(module, DTYPES[learning.dtype], self.device)
         half = learning.dtype == "bfloat16"
+        task = make_method(learning).task
         self.measure = make_accuracies(
-            self.model, self.samples, half, form=recipe.form, compiled=False
+            self.model, self.samples, task, half, form=recipe.form, compiled=False
         )
         self.recipe = recipe
         if device == "cpu":

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from fedrt.learning.flat import FlatModel, split_rows
+from fedrt.learning.optimisers import updated
 from fedrt.learning.samples import Samples, augment, normalised
 from fedrt.learning.stack import StackedModule
 from fedrt.learning.step import StepRule
@@ -85,17 +86,20 @@ class _Chunk:
         self.model, self.samples = model, rule.samples
         count, size = len(rows), model.num_parameters
         self.parameters, self.buffers = rows[:, :size].clone(), rows[:, size:].clone()
-        self.velocity = torch.zeros_like(self.parameters)
+        self.optimiser = rule.method.optimiser
+        self.remembered = self.optimiser.init([self.parameters])
+        self.number = torch.zeros((), dtype=torch.float64, device=rows.device)
         self.losses = torch.zeros(count, dtype=torch.float64, device=rows.device)
         self.chosen = chosen[0].clone() if len(chosen) else chosen.new_zeros(chosen.shape[1:])
         self.shifts = None if shifts is None else shifts.new_zeros(shifts.shape[1:])
         self.moving = None if counts is None else counts > 0
-        function = _plain_step(rule, model, count, shifts is not None, counts is not None)
+        given = (len(self.remembered), shifts is not None, counts is not None)
+        function = _plain_step(rule, model, count, *given)
         self.graph: torch.cuda.CUDAGraph | None = None
         example = self._inputs()
         sizes = [(tuple(tensor.shape), tensor.dtype) for tensor in example]
-        rates = (rule.learning_rate, rule.momentum, shifts is not None)
-        key = program_key(rule.stacked, model, rule.samples, rule.half, "step", *rates, sizes)
+        what = ("step", rule.method.optimiser, rule.method.task, shifts is not None)
+        key = program_key(rule.stacked, model, rule.samples, rule.half, *what, sizes)
         self.step = shared_program(key, function, tuple(example))
         if rows.is_cuda:
             self.graph = record(self._advance)
@@ -106,7 +110,8 @@ class _Chunk:
         given = (self.shifts, self.moving)
         return [
             self.parameters,
-            self.velocity,
+            *self.remembered,
+            self.number,
             self.buffers,
             self.samples.mean,
             self.samples.scale,
@@ -117,6 +122,7 @@ class _Chunk:
 
     @torch.no_grad()
     def _advance(self) -> None:
+        self.number += 1
         self.losses += self.step(*self._inputs())
 
     @torch.no_grad()
@@ -128,7 +134,9 @@ class _Chunk:
         self.parameters.copy_(rows[:, :size])
         self.buffers.copy_(rows[:, size:])
         self.buffers[:, self.model.num_held - size :].round_()
-        self.velocity.zero_()
+        for held, new in zip(self.remembered, self.optimiser.init([self.parameters]), strict=True):
+            held.copy_(new)
+        self.number.zero_()
         self.losses.zero_()
         for number in range(len(chosen)):
             self.chosen.copy_(chosen[number])
@@ -168,30 +176,29 @@ def program_key(
 
 
 def _plain_step(
-    rule: StepRule, model: FlatModel, count: int, augmented: bool, uneven: bool
+    rule: StepRule, model: FlatModel, count: int, slots: int, augmented: bool, uneven: bool
 ) -> Callable[..., Tensor]:
-    """The step as a function of tensors alone: changes the states in place, gives the losses."""
+    """The step as a function of tensors alone: changes the states in place, gives the losses.
 
-    def plain(
-        parameters: Tensor,
-        velocity: Tensor,
-        buffers: Tensor,
-        mean: Tensor,
-        scale: Tensor,
-        raw: Tensor,
-        labels: Tensor,
-        *moves: Tensor,
-    ) -> Tensor:
+    The optimiser remembers so many tensors; they come after the parameters.
+    """
+
+    def plain(parameters: Tensor, *given: Tensor) -> Tensor:
+        remembered, (number, buffers, mean, scale, raw, labels, *moves) = (
+            list(given[:slots]),
+            given[slots:],
+        )
         inputs = normalised(raw, mean, scale, rule.samples.bytes)
         if augmented:
             inputs = augment(inputs, moves[0].flatten(0, 1))
         inputs = inputs.reshape(count, -1, *inputs.shape[1:])
         named, kept = split_rows(model, parameters, buffers)
-        losses, found = rule.gradients_of(named, kept, inputs, labels.view(count, -1))
+        per_device = labels.view(count, -1, *labels.shape[1:])
+        losses, found = rule.gradients_of(named, kept, inputs, per_device)
         with torch.no_grad():
             gradient = torch.cat([each.reshape(count, -1) for each in found], dim=1)
-            pace = rule.momentum * velocity + gradient
-            after = parameters - rule.learning_rate * pace
+            states = ([parameters], [gradient], remembered, number)
+            (after,), after_state = updated(rule.method.optimiser, *states)
             changed = buffers
             if kept:
                 changed = torch.cat([b.reshape(count, -1).to(buffers) for b in kept.values()], 1)
@@ -201,7 +208,8 @@ def _plain_step(
                 changed = torch.where(moving, changed, buffers)
                 losses = losses * moves[-1]
             parameters.copy_(after)
-            velocity.copy_(pace)
+            for held, new in zip(remembered, after_state, strict=True):
+                held.copy_(new)
             buffers.copy_(changed)
         return losses
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from fedrt.learning.batches import Batches
 from fedrt.learning.engine import Trained, TrainingOrder, own_randomness, trained
 from fedrt.learning.flat import FlatModel
+from fedrt.learning.method import Method
 from fedrt.learning.models import model_code
 from fedrt.learning.plain import PlainSteps
 from fedrt.learning.samples import Samples
@@ -21,7 +22,7 @@ FloatArray = NDArray[np.float64]
 
 
 class SequentialEngine:
-    """Mini-batch SGD with momentum; momentum starts anew for every device and edge round."""
+    """Trains the devices of an order by the module itself, each from its edge's model."""
 
     name = "sequential"
 
@@ -30,14 +31,13 @@ class SequentialEngine:
         model: FlatModel,
         samples: Samples,
         batches: Batches,
+        method: Method,
         *,
-        learning_rate: float,
-        momentum: float,
         augment: bool,
         half: bool = False,
     ) -> None:
         self.model, self.batches, self.augment = model, batches, augment
-        self.steps = PlainSteps(model, samples, learning_rate, momentum, half)
+        self.steps = PlainSteps(model, samples, method, half)
 
     def train(self, models: Tensor, order: TrainingOrder) -> Trained:
         with model_code(self.model.module):

@@ -13,6 +13,7 @@ from torch import Tensor
 from fedrt.learning.batches import Batches
 from fedrt.learning.engine import Trained, TrainingOrder, own_randomness, trained
 from fedrt.learning.flat import FlatModel
+from fedrt.learning.method import Method
 from fedrt.learning.models import model_code
 from fedrt.learning.plain import PlainSteps
 from fedrt.learning.samples import Samples
@@ -51,7 +52,7 @@ class _Chunk:
 
 
 class StackedEngine:
-    """SGD with momentum like the sequential engine's, for a chunk of devices at a time.
+    """Local training like the sequential engine's, for a chunk of devices at a time.
 
     Devices with fewer steps than others of their chunk stand still when they are through. With
     `by_edge` no chunk holds devices of two edges: what an edge comes to then does not depend, to
@@ -65,9 +66,8 @@ class StackedEngine:
         model: FlatModel,
         samples: Samples,
         batches: Batches,
+        method: Method,
         *,
-        learning_rate: float,
-        momentum: float,
         augment: bool,
         chunk: int,
         compiled: bool = False,
@@ -76,18 +76,18 @@ class StackedEngine:
         form: str = "grouped",
     ) -> None:
         self.model, self.samples, self.batches = model, samples, batches
-        self.augment, self.chunk, self.compiled = augment, chunk, compiled
+        self.method, self.augment, self.chunk, self.compiled = method, augment, chunk, compiled
         self.by_edge = by_edge
         # A compiler makes its own of convolutions; written out as products they would hide.
         self.form = "grouped" if compiled else form
         plain = self.form in PLAIN
         stacked = StackedModule(model.module, form="grouped" if plain else self.form)
         self.notes = [] if plain else stacked.notes
-        self.rule = StepRule(stacked, samples, learning_rate, momentum, half)
+        self.rule = StepRule(stacked, samples, method, half)
         self.all_steps: Callable[..., tuple[Tensor, Tensor]] = self._take_steps
         if plain:
             last = self.form == "channels-last"
-            self.all_steps = PlainSteps(model, samples, learning_rate, momentum, half, last)
+            self.all_steps = PlainSteps(model, samples, method, half, last)
         if compiled:
             from fedrt.learning.compiled import CompiledSteps
 
@@ -229,12 +229,12 @@ class StackedEngine:
         self, rows: Tensor, chosen: Tensor, shifts: Tensor | None, counts: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """The same as `CompiledSteps`, one operation after the other."""
-        state = ChunkState(self.model, rows)
+        state = ChunkState(self.model, self.method.optimiser, rows)
         losses = torch.zeros(len(rows), dtype=torch.float64, device=rows.device)
         for number in range(len(chosen)):
             moves = None if shifts is None else shifts[number]
             moving = None if counts is None else counts > number
-            losses += self.rule.take(state, chosen[number], moves, moving)
+            losses += self.rule.take(state, number + 1, chosen[number], moves, moving)
         return state.joined(), losses
 
 

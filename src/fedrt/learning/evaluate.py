@@ -1,4 +1,4 @@
-"""Accuracy on the test set: of one model state, and of many at once."""
+"""How good models are on the test set by their task's metric: of one state, and of many at once."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from torch import Tensor
 from fedrt.learning.flat import FlatModel, split_rows
 from fedrt.learning.samples import Samples, normalised
 from fedrt.learning.stack import STACKED_FORMS, StackedModule
+from fedrt.learning.tasks import Task, metric_sums
 
 BATCH = 2500
 STACKED_BATCH = 250
@@ -18,35 +19,38 @@ COMPILED_BATCH = 1000
 """Images at a time where several models look at each."""
 
 Accuracies = Callable[[Tensor], list[float]]
-"""The share of test samples that each of several model states classifies right."""
+"""The mean metric over the test set of each of several model states: their accuracy."""
 
 
 @torch.no_grad()
-def accuracy(model: FlatModel, state: Tensor, samples: Samples, half: bool = False) -> float:
-    """The share of test samples that a model state classifies right; `half` as in training."""
+def accuracy(
+    model: FlatModel, state: Tensor, samples: Samples, task: Task, half: bool = False
+) -> float:
+    """The mean metric of a model state over the test set; `half` as in training."""
     model.load(state)
     model.module.eval()
-    right = torch.zeros((), dtype=torch.int64, device=state.device)
+    total = torch.zeros(1, dtype=torch.float64, device=state.device)
     for start in range(0, len(samples.test), BATCH):
         inputs = samples.normalise(samples.test[start : start + BATCH])
         if inputs.dim() == 4:
             inputs = inputs.contiguous(memory_format=torch.channels_last)
         with torch.autocast(state.device.type, torch.bfloat16, enabled=half):
-            guess = model.module(inputs).argmax(1)
-        right += (guess == samples.test_labels[start : start + BATCH]).sum()
-    return float(right) / len(samples.test)
+            outputs = model.module(inputs)
+        labels = samples.test_labels[start : start + BATCH]
+        total += metric_sums(task, outputs[None], labels)
+    return float(total) / len(samples.test)
 
 
 def make_accuracies(
-    model: FlatModel, samples: Samples, half: bool, *, form: str | None, compiled: bool
+    model: FlatModel, samples: Samples, task: Task, half: bool, *, form: str | None, compiled: bool
 ) -> Accuracies:
     """By one compiled program, or by the stacked engine's layers; without a form plainly."""
     if compiled and samples.test.is_cuda:
-        return CompiledAccuracy(model, samples, half)
+        return CompiledAccuracy(model, samples, task, half)
     if form is not None and not samples.test.is_cuda:
         form = form if form in STACKED_FORMS else "grouped"
-        return StackedAccuracy(model, samples, half, form)
-    return lambda states: [accuracy(model, state, samples, half) for state in states]
+        return StackedAccuracy(model, samples, task, half, form)
+    return lambda states: [accuracy(model, state, samples, task, half) for state in states]
 
 
 class StackedAccuracy:
@@ -56,49 +60,54 @@ class StackedAccuracy:
     """
 
     def __init__(
-        self, model: FlatModel, samples: Samples, half: bool = False, form: str = "grouped"
+        self,
+        model: FlatModel,
+        samples: Samples,
+        task: Task,
+        half: bool = False,
+        form: str = "grouped",
     ) -> None:
-        self.model, self.samples, self.half = model, samples, half
+        self.model, self.samples, self.task, self.half = model, samples, task, half
         self.stacked = StackedModule(model.module, form=form, training=False)
 
     @torch.no_grad()
     def __call__(self, states: Tensor) -> list[float]:
-        """The share of test samples that each state classifies right."""
+        """The mean metric of each state over the test set."""
         samples = self.samples
-        right = torch.zeros(len(states), dtype=torch.int64)
+        totals = torch.zeros(len(states), dtype=torch.float64)
         size = self.model.num_parameters
         for start in range(0, len(samples.test), STACKED_BATCH):
             some = slice(start, start + STACKED_BATCH)
             inputs = samples.normalise(samples.test[some])
             for place, state in enumerate(states[:, None]):
-                guess = self.guess(state[:, :size], state[:, size:], inputs)
-                right[place] += (guess == samples.test_labels[some]).sum()
-        return [int(count) / len(samples.test) for count in right]
+                outputs = self.outputs(state[:, :size], state[:, size:], inputs)
+                totals[place] += metric_sums(self.task, outputs, samples.test_labels[some])[0]
+        return [total / len(samples.test) for total in totals.tolist()]
 
-    def guess(self, parameters: Tensor, buffers: Tensor, inputs: Tensor) -> Tensor:
-        """The class that each state takes each input for."""
+    def outputs(self, parameters: Tensor, buffers: Tensor, inputs: Tensor) -> Tensor:
+        """What each state makes of each input."""
         named, kept = split_rows(self.model, parameters, buffers)
         inputs = inputs.to(torch.bfloat16) if self.half else inputs
         shown = inputs.expand(len(parameters), *inputs.shape)
-        return self.stacked.run(named, kept, shown).argmax(2)
+        return self.stacked.run(named, kept, shown)
 
 
 class CompiledAccuracy(StackedAccuracy):
     """The accuracies of many states at once, as one compiled program: what a GPU does best."""
 
-    def __init__(self, model: FlatModel, samples: Samples, half: bool = False) -> None:
-        super().__init__(model, samples, half)
+    def __init__(self, model: FlatModel, samples: Samples, task: Task, half: bool = False) -> None:
+        super().__init__(model, samples, task, half)
         self.recorded: dict[int, _Recorded] = {}
 
     @torch.no_grad()
     def __call__(self, states: Tensor) -> list[float]:
-        """The share of test samples that each state classifies right."""
+        """The mean metric of each state over the test set."""
         if len(states) not in self.recorded:
             self.recorded[len(states)] = _Recorded(self, states)
-        right = self.recorded[len(states)].count(states)
-        return [count / len(self.samples.test) for count in right]
+        totals = self.recorded[len(states)].add_up(states)
+        return [total / len(self.samples.test) for total in totals]
 
-    def count_right(
+    def metric_sums(
         self,
         parameters: Tensor,
         buffers: Tensor,
@@ -108,9 +117,10 @@ class CompiledAccuracy(StackedAccuracy):
         labels: Tensor,
         counted: Tensor,
     ) -> Tensor:
-        """How many of the samples that count each state classifies right."""
+        """The sum of each state's metric over the samples that count."""
         inputs = normalised(raw, mean, scale, self.samples.bytes)
-        return ((self.guess(parameters, buffers, inputs) == labels) & counted).sum(1)
+        outputs = self.outputs(parameters, buffers, inputs)
+        return metric_sums(self.task, outputs, labels, counted)
 
 
 class _Recorded:
@@ -125,18 +135,19 @@ class _Recorded:
             states[:, : self.size].clone(),
             states[:, self.size :].clone(),
         )
-        self.right = torch.zeros(len(states), dtype=torch.int64, device=states.device)
+        self.totals = torch.zeros(len(states), dtype=torch.float64, device=states.device)
         # Batches of one size; in the last some samples may stand in and not count.
         number = len(self.samples.test)
         self.batch = -(-number // -(-number // COMPILED_BATCH))
         example = tuple(self._inputs(0))
         sizes = [(tuple(tensor.shape), tensor.dtype) for tensor in example]
-        key = program_key(owner.stacked, owner.model, self.samples, owner.half, "accuracy", sizes)
-        self.program = shared_program(key, owner.count_right, example)
-        self.graph = record(self._count) if states.is_cuda else None
+        what = ("accuracy", owner.task, sizes)
+        key = program_key(owner.stacked, owner.model, self.samples, owner.half, *what)
+        self.program = shared_program(key, owner.metric_sums, example)
+        self.graph = record(self._add_up) if states.is_cuda else None
 
     def _inputs(self, start: int) -> list[Tensor]:
-        place = torch.arange(start, start + self.batch, device=self.right.device)
+        place = torch.arange(start, start + self.batch, device=self.totals.device)
         counted = place < len(self.samples.test)
         place = place.clamp(max=len(self.samples.test) - 1)
         raw, labels = self.samples.test[place], self.samples.test_labels[place]
@@ -144,17 +155,18 @@ class _Recorded:
         return [self.parameters, self.buffers, mean, scale, raw, labels, counted]
 
     @torch.no_grad()
-    def _count(self) -> None:
-        self.right.zero_()
+    def _add_up(self) -> None:
+        self.totals.zero_()
         for start in range(0, len(self.samples.test), self.batch):
-            self.right += self.program(*self._inputs(start))
+            self.totals += self.program(*self._inputs(start))
 
-    def count(self, states: Tensor) -> list[int]:
-        """How many test samples each state classifies right."""
+    def add_up(self, states: Tensor) -> list[float]:
+        """The sum of each state's metric over the test set."""
         self.parameters.copy_(states[:, : self.size])
         self.buffers.copy_(states[:, self.size :])
         if self.graph is None:
-            self._count()
+            self._add_up()
         else:
             self.graph.replay()
-        return [int(count) for count in self.right.cpu()]
+        found: list[float] = self.totals.tolist()
+        return found

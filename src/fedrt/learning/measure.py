@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedrt.learning.models import cycles_per_sample, make_model, parameter_count
+from fedrt.learning.models import cycles_per_sample, model_for, parameter_count
 from fedrt.learning.partition import load_divided
 from fedrt.scenario.fields import PerDevice
 from fedrt.scenario.model import MEASURED, Scenario
@@ -25,7 +25,7 @@ def measure(scenario: Scenario, data_dir: Path | None = None, seed: int = 0) -> 
     shape = dataset.train_images.shape[1:]
     if len(shape) == 3:
         shape = (shape[2], *shape[:2])
-    model = make_model(learning.model, shape, dataset.num_classes, seed)
+    model = model_for(learning, shape, dataset.num_classes, seed)
     if learning.model_bits == MEASURED:
         learning = replace(learning, model_bits=float(BITS_PER_PARAMETER * parameter_count(model)))
     if fleet.cycles_per_sample == MEASURED:

@@ -16,7 +16,9 @@ from torch.nn import functional as fn
 from fedrt.blame import told, user_place
 from fedrt.checks import hint, problem
 from fedrt.errors import FedrtError, InputError
+from fedrt.learning.tasks import make_task
 from fedrt.plugins import load_plugin
+from fedrt.scenario.model import Learning
 from fedrt.seeding import stream
 
 Shape = tuple[int, ...]
@@ -118,10 +120,19 @@ MODELS: dict[str, Factory] = {
 }
 
 
-def make_model(name: str, shape: Shape, classes: int, seed: int) -> nn.Module:
+def model_for(learning: Learning, shape: Shape, classes: int, seed: int) -> nn.Module:
+    """The model that a scenario names, with its first weights; it must fit the scenario's task."""
+    outputs = make_task(learning).output_shape(classes)
+    return make_model(learning.model, shape, classes, seed, outputs)
+
+
+def make_model(
+    name: str, shape: Shape, classes: int, seed: int, outputs: Shape | None = None
+) -> nn.Module:
     """The model with its first weights, a function of (name, shape, classes, seed).
 
     Convolutions of the shipped models are He-normal; a user's module keeps its own start.
+    `outputs` is the shape of what it must give for a sample; None: one score for each class.
     """
     factory = MODELS.get(name)
     if factory is None and ":" not in name:
@@ -143,12 +154,12 @@ def make_model(name: str, shape: Shape, classes: int, seed: int) -> nn.Module:
                     nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
     if not isinstance(model, nn.Module):
         raise InputError(f"scenario.learning.model = {name!r}: must make a torch.nn.Module")
-    check_fit(model, name, shape, classes)
+    check_fit(model, name, shape, (classes,) if outputs is None else tuple(outputs))
     return model
 
 
-def check_fit(model: nn.Module, name: str, shape: Shape, classes: int) -> None:
-    """Refuse a model that does not turn such inputs into one score per class."""
+def check_fit(model: nn.Module, name: str, shape: Shape, outputs: Shape) -> None:
+    """Refuse a model that does not turn such inputs into outputs of the right shape."""
     text = f"scenario.learning.model = {name!r}: does not fit inputs of {shape}"
     was_training = model.training
     model.eval()
@@ -163,8 +174,8 @@ def check_fit(model: nn.Module, name: str, shape: Shape, classes: int) -> None:
     if not any(p.requires_grad for p in model.parameters()):
         raise InputError(f"scenario.learning.model = {name!r}: has no parameters to train")
     got = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
-    if got != (2, classes):
-        raise InputError(f"{text}: it gives {got} for two of them: must give {(2, classes)}")
+    if got != (2, *outputs):
+        raise InputError(f"{text}: it gives {got} for two of them: must give {(2, *outputs)}")
 
 
 def check_trains(model: nn.Module, name: str, shape: Shape, batch_size: int) -> None:

@@ -9,20 +9,21 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import functional as fn
 
 from fedrt.learning.flat import FlatModel
+from fedrt.learning.method import Method
+from fedrt.learning.optimisers import take_step
 from fedrt.learning.samples import Samples
+from fedrt.learning.tasks import batch_loss
 
 
 @dataclass(frozen=True)
 class PlainSteps:
-    """Mini-batch SGD with momentum; momentum starts anew for every device and edge round."""
+    """Local steps on mini-batches; the optimiser starts anew for every device and edge round."""
 
     model: FlatModel
     samples: Samples
-    learning_rate: float
-    momentum: float
+    method: Method
     half: bool = False
     """Whether layers compute in bfloat16; parameters, their changes and losses never do."""
     channels_last: bool = False
@@ -44,8 +45,10 @@ class PlainSteps:
     def train_device(self, chosen: Tensor, augmentation: Tensor | None) -> Tensor:
         """Run the steps of one device from the model as loaded; the sum of its losses."""
         self.model.module.train()
-        velocity = torch.zeros_like(self.model.gradient)
-        total = torch.zeros((), dtype=torch.float64, device=velocity.device)
+        optimiser, task = self.method.optimiser, self.method.task
+        parameters, gradients = [self.model.parameters], [self.model.gradient]
+        state = optimiser.init(parameters)
+        total = torch.zeros((), dtype=torch.float64, device=gradients[0].device)
         for step in range(len(chosen)):
             shifts = None if augmentation is None else augmentation[step]
             inputs, labels = self.samples.batch(chosen[step], shifts)
@@ -54,10 +57,8 @@ class PlainSteps:
             self.model.gradient.zero_()
             with torch.autocast(inputs.device.type, torch.bfloat16, enabled=self.half):
                 scores = self.model.module(inputs)
-            loss = fn.cross_entropy(scores.to(self.model.held.dtype), labels)
+            loss = batch_loss(task, scores.to(self.model.held.dtype), labels)
             torch.autograd.backward(loss)
-            with torch.no_grad():
-                velocity.mul_(self.momentum).add_(self.model.gradient)
-                self.model.parameters.add_(velocity, alpha=-self.learning_rate)
-                total += loss.detach()
+            take_step(optimiser, parameters, gradients, state, step + 1)
+            total += loss.detach()
         return total

@@ -24,9 +24,11 @@ from fedrt.learning.engine_stacked import StackedEngine
 from fedrt.learning.evaluate import Accuracies, make_accuracies
 from fedrt.learning.flat import FlatModel
 from fedrt.learning.measure import BITS_PER_PARAMETER
-from fedrt.learning.models import check_trains, forward_multiply_adds, make_model, model_code
+from fedrt.learning.method import Method, make_method
+from fedrt.learning.models import check_trains, forward_multiply_adds, model_code, model_for
 from fedrt.learning.partition import Parts, load_divided
 from fedrt.learning.samples import Samples
+from fedrt.learning.tasks import make_task
 from fedrt.learning.tuning import (
     BRIEF,
     CHUNKS,
@@ -63,8 +65,7 @@ def _sequential(model: FlatModel, samples: Samples, batches: Batches, scenario: 
         model,
         samples,
         batches,
-        learning_rate=learning.learning_rate,
-        momentum=learning.momentum,
+        make_method(learning),
         augment=learning.augment,
         half=learning.dtype == "bfloat16",
     )
@@ -89,8 +90,7 @@ def make_stacked(
         model,
         samples,
         batches,
-        learning_rate=learning.learning_rate,
-        momentum=learning.momentum,
+        make_method(learning),
         augment=learning.augment,
         half=learning.dtype == "bfloat16",
         chunk=chunk,
@@ -117,7 +117,7 @@ class WorkerRecipe:
 
     def __call__(self) -> StackedEngine:
         learning = self.scenario.learning
-        module = make_model(learning.model, self.samples.shape, self.num_classes, self.seed)
+        module = model_for(learning, self.samples.shape, self.num_classes, self.seed)
         model = FlatModel(module, DTYPES[learning.dtype], torch.device("cpu"))
         given = (model, self.samples, self.batches, self.scenario, self.chunk)
         return make_stacked(*given, form=self.form)
@@ -152,6 +152,11 @@ class Setup:
     """What a user should know of it before it trains."""
 
     @cached_property
+    def method(self) -> Method:
+        """What the scenario's devices and edge servers compute with."""
+        return make_method(self.world.scenario.learning)
+
+    @cached_property
     def accuracies(self) -> Accuracies:
         """The accuracies of several model states on the test set."""
         half = self.world.scenario.learning.dtype == "bfloat16"
@@ -161,6 +166,7 @@ class Setup:
         measure = make_accuracies(
             self.model,
             self.samples,
+            self.method.task,
             half,
             form=here.form if isinstance(here, StackedEngine | WorkerEngine) else None,
             compiled=isinstance(here, StackedEngine) and here.compiled,
@@ -243,9 +249,13 @@ def make_material(world: World, where: torch.device, data_dir: Path | None) -> M
     dataset, parts = load_divided(learning, data_dir, world.fleet.edge_of_device, world.seed)
     if learning.augment and dataset.train_images.ndim != 4:
         raise InputError("scenario.learning.augment = true: needs images, (n, height, width, c)")
+    needed = getattr(make_task(learning), "label_shape", ())
+    if dataset.train_labels.shape[1:] != needed:
+        got = dataset.train_labels.shape[1:]
+        raise InputError(f"scenario.learning.task: needs labels of shape {needed}, not {got}")
     samples = Samples(dataset, dtype, where)
     batches = Batches(parts, learning.batch_size, world.seed)
-    module = make_model(learning.model, samples.shape, dataset.num_classes, world.seed)
+    module = model_for(learning, samples.shape, dataset.num_classes, world.seed)
     check_trains(module, learning.model, samples.shape, learning.batch_size)
     model = FlatModel(module, dtype, where)
     if where.type == "cpu" and "OMP_NUM_THREADS" not in os.environ and model.size < SMALL_MODEL:

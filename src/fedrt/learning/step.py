@@ -6,17 +6,19 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import functional as fn
 
 from fedrt.learning.flat import FlatModel
+from fedrt.learning.method import Method
+from fedrt.learning.optimisers import Optimiser, spread, take_step
 from fedrt.learning.samples import Samples
 from fedrt.learning.stack import StackedModule
+from fedrt.learning.tasks import device_losses
 
 
 class ChunkState:
     """The states of a chunk's devices, tensor by tensor with the devices on the first axis."""
 
-    def __init__(self, model: FlatModel, rows: Tensor) -> None:
+    def __init__(self, model: FlatModel, optimiser: Optimiser, rows: Tensor) -> None:
         self.layout, self.dtype = model.layout, rows.dtype
         self.parameters: dict[str, Tensor] = {}
         self.buffers: dict[str, Tensor] = {}
@@ -28,11 +30,7 @@ class ChunkState:
                 self.buffers[place.name] = held.clone()
             else:
                 self.buffers[place.name] = held.round().long()
-        self.velocity = [torch.zeros_like(held) for held in self.parameters.values()]
-
-    def tensors(self) -> list[Tensor]:
-        """Everything a step changes: parameters, velocities, buffers."""
-        return [*self.parameters.values(), *self.velocity, *self.buffers.values()]
+        self.remembered = optimiser.init(list(self.parameters.values()))
 
     def joined(self) -> Tensor:
         """Every device's whole state as one row, in the flat model's order."""
@@ -43,12 +41,11 @@ class ChunkState:
 
 @dataclass(frozen=True)
 class StepRule:
-    """Mini-batch SGD with momentum for every device of a chunk at once."""
+    """A local step on a mini-batch for every device of a chunk at once."""
 
     stacked: StackedModule
     samples: Samples
-    learning_rate: float
-    momentum: float
+    method: Method
     half: bool = False
     """Whether layers compute in bfloat16; parameters, their changes and losses never do."""
 
@@ -63,7 +60,9 @@ class StepRule:
         flat_shifts = None if shifts is None else shifts.flatten(0, 1)
         inputs, labels = self.samples.batch(chosen.flatten(), flat_shifts)
         inputs = inputs.reshape(*chosen.shape, *inputs.shape[1:])
-        return self.gradients_of(parameters, buffers, inputs, labels.view(chosen.shape))
+        return self.gradients_of(
+            parameters, buffers, inputs, labels.view(*chosen.shape, *labels.shape[1:])
+        )
 
     def gradients_of(
         self,
@@ -77,9 +76,7 @@ class StepRule:
         with torch.enable_grad():
             leaves = {name: held.detach().requires_grad_() for name, held in parameters.items()}
             scores = self.stacked.run(leaves, buffers, inputs)
-            wide = scores.flatten(0, 1).to(self.dtype)
-            each = fn.cross_entropy(wide, labels.flatten(), reduction="none")
-            losses = each.view(labels.shape).mean(1)
+            losses = device_losses(self.method.task, scores.to(self.dtype), labels)
             found = torch.autograd.grad(losses.sum(), list(leaves.values()), materialize_grads=True)
         return losses.detach(), list(found)
 
@@ -90,46 +87,21 @@ class StepRule:
 
     @torch.no_grad()
     def take(
-        self, state: ChunkState, chosen: Tensor, shifts: Tensor | None, moving: Tensor | None
+        self,
+        state: ChunkState,
+        step: int,
+        chosen: Tensor,
+        shifts: Tensor | None,
+        moving: Tensor | None,
     ) -> Tensor:
         """Do the step in place; the losses in float64, 0 for devices that stand still."""
         before = None if moving is None else [held.clone() for held in state.buffers.values()]
         losses, found = self.gradients(state.parameters, state.buffers, chosen, shifts)
-        held = list(state.parameters.values())
+        held, fused = list(state.parameters.values()), chosen.device.type == "cpu"
+        given = (held, found, state.remembered, step)
+        take_step(self.method.optimiser, *given, fused=fused, moving=moving)
         if moving is None:
-            self._update(held, found, state.velocity)
             return losses.double()
-        torch._foreach_mul_(state.velocity, self.momentum)
-        torch._foreach_add_(state.velocity, found)
-        for tensor, velocity in zip(held, state.velocity, strict=True):
-            still = ~spread(moving, velocity)
-            tensor.sub_((self.learning_rate * velocity).masked_fill_(still, 0.0))
         for buffer, old in zip(state.buffers.values(), before or (), strict=True):
             buffer.copy_(torch.where(spread(moving, buffer), buffer, old))
         return losses.double() * moving
-
-    def _update(self, held: list[Tensor], found: list[Tensor], velocity: list[Tensor]) -> None:
-        """Velocities and parameters moved by the gradients, in place."""
-        if held[0].device.type != "cpu":
-            torch._foreach_mul_(velocity, self.momentum)
-            torch._foreach_add_(velocity, found)
-            torch._foreach_add_(held, velocity, alpha=-self.learning_rate)
-            return
-        # One pass through memory instead of three. It goes by position: all must lie alike.
-        torch._fused_sgd_(
-            held,
-            [gradient.contiguous() for gradient in found],
-            velocity,
-            weight_decay=0.0,
-            momentum=self.momentum,
-            lr=self.learning_rate,
-            dampening=0.0,
-            nesterov=False,
-            maximize=False,
-            is_first_step=False,
-        )
-
-
-def spread(mask: Tensor, like: Tensor) -> Tensor:
-    """The mask over the first axis, shaped to go with a tensor."""
-    return mask.view(-1, *[1] * (like.dim() - 1))

@@ -14,6 +14,10 @@ def import_paths(scenario: Scenario) -> dict[str, str]:
     found = {"learning.model": learning.model}
     if not learning.dataset.endswith(".npz"):
         found["learning.dataset"] = learning.dataset
+    for name in ("optimiser", "task"):
+        chosen = getattr(learning, name)
+        if isinstance(chosen, Custom):
+            found[f"learning.{name}"] = chosen.kind
     for name in PROCESSES:
         settings = getattr(scenario, name.removesuffix(".kind"))
         if isinstance(settings, Custom):

@@ -89,6 +89,28 @@ class Kinds:
 
 
 @dataclass(frozen=True)
+class Entry:
+    """One of a few names, or a user's own: an import path, or a table with one as its `kind`.
+
+    The other fields of such a table are its options.
+    """
+
+    names: tuple[str, ...]
+    custom: type
+
+    def read(self, value: object, path: str, problems: list[str]) -> Any:
+        if isinstance(value, str) and value in self.names:
+            return value
+        table = {"kind": value} if isinstance(value, str) else value
+        kind = table.get("kind") if isinstance(table, Mapping) else None
+        if isinstance(table, Mapping) and isinstance(kind, str) and ":" in kind:
+            return self.custom(kind, {name: v for name, v in table.items() if name != "kind"})
+        rule = f"one of {', '.join(self.names)}, or an import path, package:Name"
+        problems.append(problem(path, value, rule))
+        return None
+
+
+@dataclass(frozen=True)
 class PerDevice:
     """A quantity of the fleet: one value for all, one per device, or drawn once for each."""
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from fedrt import quantities as q
 from fedrt.checks import Flag, Listed, OneOf, Real, Text, Whole
 from fedrt.scenario.faults import Faults
-from fedrt.scenario.fields import Kinds, PerDevice, PerDeviceRule, Section, setting, word_or
+from fedrt.scenario.fields import Entry, Kinds, PerDevice, PerDeviceRule, Section, setting, word_or
 from fedrt.scenario.trace import Trace
 
 SCHEMA_VERSION = 1
@@ -102,7 +102,7 @@ class ScaledTrace(Trace):
 
 @dataclass(frozen=True)
 class Custom:
-    """A user's own process: its import path, and the options it is made with."""
+    """Something of a user's own: its import path, and the options it is made with."""
 
     kind: str
     options: Mapping[str, Any]
@@ -231,6 +231,11 @@ Partition = (
 )
 
 
+OPTIMISERS = ("sgd",)
+TASKS = ("classification",)
+"""Names of what `fedrt.learning` has for each of these; a test holds them equal."""
+
+
 @dataclass(frozen=True)
 class Learning:
     """The learning task. `model_bits` is what a device uploads."""
@@ -242,6 +247,11 @@ class Learning:
     learning_rate: float = setting(Real(above=0, most=1e3))
     batch_size: int = setting(Whole(1, 1_000_000), 32)
     momentum: float = setting(Real(least=0, most=0.9999), 0.9)
+    """Of the optimiser `sgd`."""
+    optimiser: str | Custom | None = setting(Entry(OPTIMISERS, Custom), None)
+    """What devices make of their gradients; without it `sgd`."""
+    task: str | Custom | None = setting(Entry(TASKS, Custom), None)
+    """What the loss and the accuracy are; without it `classification`."""
     augment: bool = setting(Flag(), False)
     """Random crops with 4 pixels of padding, and mirror images."""
     averaging: str = setting(OneOf(("uniform", "samples", "median", "trimmed-mean")), "uniform")

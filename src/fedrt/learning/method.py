@@ -1,0 +1,22 @@
+"""The learning method of a run: what its devices and edge servers compute with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fedrt.learning.optimisers import Optimiser, make_optimiser
+from fedrt.learning.tasks import Task, make_task
+from fedrt.scenario.model import Learning
+
+
+@dataclass(frozen=True)
+class Method:
+    """The parts of local training that a scenario chooses by name; made anew in every process."""
+
+    optimiser: Optimiser
+    task: Task
+
+
+def make_method(learning: Learning) -> Method:
+    """The method that a scenario's `[learning]` describes."""
+    return Method(make_optimiser(learning), make_task(learning))

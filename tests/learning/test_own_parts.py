@@ -1,0 +1,201 @@
+"""Optimisers and the like of a user's own, by import path: the same in every engine."""
+
+from __future__ import annotations
+
+import copy
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from learning_cases import engine_case, method, small
+from torch.nn import functional as fn
+
+from fedrt.errors import InputError
+from fedrt.learning import compiled
+from fedrt.learning.engine import TrainingOrder
+from fedrt.learning.engine_stacked import StackedEngine
+from fedrt.learning.optimisers import OPTIMISERS
+from fedrt.learning.setup import Setup, make_setup
+from fedrt.learning.tasks import TASKS
+from fedrt.scenario import model as settings
+from fedrt.world.world import World
+
+pytestmark = pytest.mark.numerical
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+ENGINES = ["sequential", "stacked", "workers", pytest.param("ray", marks=pytest.mark.slow)]
+OWN = {
+    "optimiser": 'learning.optimiser="own_optimiser:Adam"',
+    "task": 'learning.task="test_own_parts:Regression"',
+}
+SMOOTH = ('learning.dtype="float64"', 'learning.model="smooth-cnn"')
+CLOSE = 1e-10
+"""Of an update's norm, in float64; 4e-15 seen. Adam divides by gradients that may be small."""
+
+
+class Regression:
+    """A task of a user's own: scores are to be the label's row of a unit matrix."""
+
+    def output_shape(self, num_classes):
+        return (num_classes,)
+
+    def losses(self, outputs, labels):
+        return (outputs - fn.one_hot(labels, outputs.shape[1])).square().sum(1)
+
+    def metric(self, outputs, labels):
+        return -self.losses(outputs, labels)
+
+
+@pytest.fixture(autouse=True)
+def examples_can_be_imported(monkeypatch):
+    monkeypatch.syspath_prepend(EXAMPLES)
+
+
+def set_up(engine: str, *given: str) -> Setup:
+    world = World(small(*SMOOTH, *given), 0)
+    if engine == "ray":
+        from fedrt.distributed.setup import make_ray_setup
+
+        return make_ray_setup(world, chunk=2, workers=2, device="cpu")
+    workers = 2 if engine == "workers" else 1
+    name = "stacked" if engine == "workers" else engine
+    return make_setup(world, engine=name, chunk=2, workers=workers)
+
+
+def order_of(setup: Setup) -> TrainingOrder:
+    fleet = setup.world.fleet
+    return TrainingOrder(
+        t=0,
+        r=0,
+        devices=np.arange(fleet.num_devices),
+        edge_of_device=fleet.edge_of_device,
+        local_steps=1 + np.arange(fleet.num_devices) % 3,
+        weight=1 / np.bincount(fleet.edge_of_device)[fleet.edge_of_device],
+    )
+
+
+def outcome(engine: str, *given: str) -> tuple[torch.Tensor, np.ndarray, list[float]]:
+    """The models after an edge round, the losses in it, and the models' accuracies."""
+    setup = set_up(engine, *given)
+    try:
+        models = setup.first_model.repeat(setup.world.fleet.num_edges, 1)
+        done = setup.engine.train(models, order_of(setup))
+        return done.models - models, done.loss_sum, setup.accuracies(done.models)
+    finally:
+        setup.close()
+
+
+@pytest.fixture(scope="module")
+def shown(request):
+    """What the sequential engine makes of each part of one's own."""
+    found: dict[str, tuple] = {}
+
+    def show(*given: str):
+        key = repr(given)
+        if key not in found:
+            found[key] = outcome("sequential", *given)
+        return found[key]
+
+    return show
+
+
+@pytest.mark.parametrize("engine", ENGINES[1:])
+@pytest.mark.parametrize("part", OWN)
+def test_every_engine_uses_it_alike(part, engine, shown, record_property):
+    moved, losses, values = shown(OWN[part])
+    found, found_losses, found_values = outcome(engine, OWN[part])
+    worst = float(((found - moved).norm(dim=1) / moved.norm(dim=1)).max())
+    record_property("oracle", {f"worst own {part}, {engine} against sequential": worst})
+    assert worst <= CLOSE
+    np.testing.assert_allclose(found_losses, losses, rtol=1e-9)
+    np.testing.assert_allclose(found_values, values, rtol=1e-9)
+    usual, _, _ = shown()
+    assert float((usual - moved).norm() / usual.norm()) > 0.01, "it changes nothing"
+
+
+def test_the_own_optimiser_is_adam(shown):
+    """Against torch's own: device 0 alone, three steps from the first model."""
+    setup = set_up("sequential", OWN["optimiser"], "learning.learning_rate=0.01")
+    steps, device = 3, np.array([0])
+    module = copy.deepcopy(setup.model.module).train()
+    adam = torch.optim.Adam(module.parameters(), lr=0.01, betas=(0.9, 0.999), eps=1e-8)
+    for step, chosen in enumerate(setup.batches.draw(0, 0, steps, device)[:, 0]):
+        inputs, labels = setup.samples.batch(torch.as_tensor(chosen))
+        adam.zero_grad()
+        fn.cross_entropy(module(inputs), labels).backward()
+        adam.step()
+        assert step < steps
+    edge = setup.world.fleet.edge_of_device[:1]
+    order = TrainingOrder(0, 0, device, edge, np.array([steps]), np.ones(1))
+    models = setup.first_model.repeat(setup.world.fleet.num_edges, 1)
+    found = setup.engine.train(models, order).models[edge[0]]
+    wanted = torch.cat([held.detach().flatten() for held in module.parameters()])
+    assert float((found - wanted).norm() / (wanted - models[0]).norm()) <= 1e-12
+
+
+def test_the_compiled_step_uses_it_too(monkeypatch):
+    """Written out but not compiled, with uneven steps; the number of the step counts in Adam."""
+    monkeypatch.setattr(torch, "compile", lambda written, **_: written)
+    monkeypatch.setattr(compiled, "PROGRAMS", {})
+    case = engine_case("sequential", "smooth-cnn", "float64")
+    how = method(0.01, OWN["optimiser"])
+    parts = (case.flat, case.samples, case.batches, how)
+    plain = StackedEngine(*parts, augment=False, chunk=1, form="plain")
+    wanted = plain.train(case.models, case.order).models
+    engine = StackedEngine(*parts, augment=False, chunk=7, compiled=True)
+    for _ in range(2):  # again: what was remembered starts anew
+        found = engine.train(case.models, case.order).models
+        assert float((found - wanted).norm() / (wanted - case.models).norm()) <= CLOSE
+
+
+class Broken:
+    """An optimiser that fails in one of several ways."""
+
+    def __init__(self, learning_rate, how=""):
+        self.how = how
+
+    def init(self, parameters):
+        return []
+
+    def update(self, parameters, gradients, state, step):
+        if self.how == "raises":
+            raise ValueError("no\nupdate")
+        if self.how == "shape":
+            return [w[:1] for w in parameters], state
+        return parameters[0]
+
+
+class Nothing:
+    def __init__(self, learning_rate):
+        pass
+
+
+FAILURES = {
+    '{kind="test_own_parts:Broken",how="raises"}': "no update (test_own_parts.py, line ",
+    '{kind="test_own_parts:Broken",how="shape"}': "update must return (parameters, state)",
+    '{kind="test_own_parts:Broken"}': "update must return (parameters, state)",
+    '{kind="test_own_parts:Broken",what=1}': "unexpected keyword argument 'what'",
+    '"test_own_parts:Nothing"': "something with the methods init() and update()",
+    '"test_own_parts:Missing"': "test_own_parts has no Missing",
+}
+
+
+@pytest.mark.parametrize("chosen", FAILURES)
+def test_one_that_fails_ends_in_one_line(chosen):
+    line = f"^scenario.learning.optimiser = [^\n]*{re.escape(FAILURES[chosen])}[^\n]*$"
+    with pytest.raises(InputError, match=line):
+        outcome("sequential", f"learning.optimiser={chosen}")
+
+
+def test_a_wrong_name_says_what_there_is():
+    with pytest.raises(InputError, match="one of sgd, or an import path, package:Name"):
+        small('learning.optimiser="adam"')
+    with pytest.raises(InputError, match="one of classification, or an import path"):
+        small("learning.task={kind=3}")
+
+
+def test_a_scenario_knows_the_names_of_all():
+    assert tuple(OPTIMISERS) == settings.OPTIMISERS
+    assert tuple(TASKS) == settings.TASKS

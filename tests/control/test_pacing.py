@@ -10,7 +10,16 @@ from tiny import tiny
 
 from fedrt.control.allocation import allocate, even_upload_energy_j, slowest_compute_energy_j
 from fedrt.control.foresight import allocate_with_foresight, guessed_later_s, soft_share_last
-from fedrt.control.pacing import MOST_MOVE, WORTH, Prices, adjust, least_price_s_per_j, spending
+from fedrt.control.pacing import (
+    MOST_MOVE,
+    MOST_PRICE,
+    WORTH,
+    Prices,
+    Spending,
+    adjust,
+    least_price_s_per_j,
+    spending,
+)
 from fedrt.control.priced import PricedFleet
 from fedrt.cost.uplink import hertz_seconds
 from fedrt.ledger import Pace, ReferenceRound
@@ -185,3 +194,76 @@ def test_the_slowest_to_come_is_worth_most():
     np.testing.assert_allclose(share, [0.25, 0.75])
     np.testing.assert_allclose(soft_share_last(later_s, 1e9), 0.5)
     np.testing.assert_array_equal(guessed_later_s(np.array([1.0, 3.0]), 2), [[4.0, 4.0]])
+
+
+def test_a_price_moves_by_a_part_of_what_was_spent_beyond_its_target():
+    """Target 2 J: 3 J is half of it over, so exp(0.15 / 2); 1 J as much under; nothing, exp(-0.15).
+
+    100 J is far over: exp(0.5) is the most. So it is for a device that has nothing left.
+    """
+    pace = pace_of(20.0)
+    target_j = np.array([2.0, 2.0, 2.0, 2.0, 2.0, np.inf, -1.0])
+    energy_j = np.array([3.0, 1.0, 0.0, 100.0, 2.0, 3.0, 3.0])
+    prices = Prices(np.arange(1.0, 8.0), np.ones(7), np.full(7, 5.0))
+    after = adjust(prices, pace, Spending(np.ones(7), np.ones(7), target_j), energy_j)
+    move = [0.075, -0.075, -0.15, 0.5, 0.0, 0.0, 0.5]
+    np.testing.assert_allclose(after.price_s_per_j, np.arange(1.0, 8.0) * np.exp(move), rtol=1e-12)
+    assert after.rounds is prices.rounds
+    assert after.fedrt_j is prices.fedrt_j
+    # Those who are away keep theirs.
+    some = replace(pace, device=np.array([2]))
+    one = Spending(np.ones(1), np.ones(1), np.array([2.0]))
+    after = adjust(prices, some, one, np.array([3.0]))
+    np.testing.assert_allclose(after.price_s_per_j, [1, 2, 3 * np.exp(0.075), 4, 5, 6, 7])
+
+
+def test_a_first_price_makes_the_budget_last_if_a_cluster_holds_up_one_round_in_three():
+    """A device spends its target on average: at f in one round of three, at f_min in two.
+
+    One more second of the cluster is then worth as much as what its devices save by it, an equal
+    part each: N price d(a f^2) = d(W / f), with a f^2 joules and W / f seconds.
+    """
+    slow = replace(SEEN, cpu_min_hz=SEEN.cpu_min_hz / 10, cpu_max_hz=SEEN.cpu_max_hz * 10)
+    upload_j = even_upload_energy_j(slow).mean()
+    a = slow.capacitance / 2 * slow.cycles
+    at_hz = np.linspace(1e9, 4e9, 7)
+    target_j = upload_j + (a * at_hz**2 + 2 * a * slow.cpu_min_hz**2) / 3
+    pace = pace_of(10 * target_j)
+    prices, now = spending(Prices.unknown(7), slow, pace, fedrt_of(0.0, 1e-3))
+    np.testing.assert_allclose(now.target_j, target_j, rtol=1e-12)
+    size = np.array([2, 2, 3, 3, 3, 2, 2])
+    saved_j_per_hz, lost_s_per_hz = 2 * a * at_hz, slow.cycles / at_hz**2
+    by_hand = lost_s_per_hz / (size * saved_j_per_hz)
+    np.testing.assert_allclose(now.price_s_per_j, by_hand, rtol=1e-9)
+    np.testing.assert_array_equal(prices.price_s_per_j, now.price_s_per_j)
+    # Who could go faster than f_max has the least price: its budget does not bind.
+    rich = pace_of(10 * (upload_j + a * (SEEN.cpu_max_hz * 10) ** 2))
+    _, now = spending(Prices.unknown(7), slow, rich, fedrt_of(0.0, 1e-3))
+    np.testing.assert_array_equal(now.price_s_per_j, least_price_s_per_j(slow))
+    # Who cannot even afford f_min starts as if it could.
+    _, now = spending(Prices.unknown(7), SEEN, pace_of(1e-6), fedrt_of(0.0, 1e-9))
+    by_hand = 1 / (SEEN.capacitance * SEEN.cpu_min_hz**3 * size)
+    np.testing.assert_allclose(now.price_s_per_j, by_hand, rtol=1e-12)
+
+
+def test_only_newcomers_get_a_first_price_and_all_stay_between_the_least_and_the_most():
+    least = least_price_s_per_j(SEEN)
+    known = np.array([0.0, 1e-3, 5.0, 5.0, 1e12, 5.0, 5.0]) * least
+    seen_before = np.array([0.0, 3.0, 3.0, 0.0, 3.0, 3.0, 3.0])
+    pace, fedrt = pace_of(np.inf), fedrt_of(0.0, 2.0)
+    prices, now = spending(Prices(known, seen_before, 2 * seen_before), SEEN, pace, fedrt)
+    # Without a limit a newcomer's is the least, whatever was written down for it.
+    by_hand = np.array([1.0, 1.0, 5.0, 1.0, MOST_PRICE, 5.0, 5.0]) * least
+    np.testing.assert_allclose(now.price_s_per_j, by_hand, rtol=1e-12)
+    np.testing.assert_array_equal(prices.rounds, seen_before + 1)
+    np.testing.assert_array_equal(prices.fedrt_j, 2 * seen_before + 2)
+
+
+def test_what_was_saved_is_kept_for_later_unless_it_is_the_last_round():
+    """FedRT has spent 5 J and plans 3 J; the budget of 7 J it will break by one."""
+    fedrt = fedrt_of(5.0, 3.0)
+    for most_rounds_left, cap_j in ((2, 5.0), (1, 7.0)):
+        pace = pace_of(7.0, 1.0, 1.0, most_rounds_left)
+        _, now = spending(Prices.unknown(7), SEEN, pace, fedrt)
+        np.testing.assert_allclose(now.cap_j, cap_j)
+        np.testing.assert_allclose(now.target_j, 7.0)

@@ -1,0 +1,266 @@
+"""fedrt-plus where a round ends late: how it is noticed, what is planned then, and by when."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from tiny import tiny
+
+from fedrt.control.gossip import choose_gossip
+from fedrt.control.pacing import Prices, least_price_s_per_j
+from fedrt.control.priced import PricedFleet
+from fedrt.control.slowness import Slowness, quickest_expected
+from fedrt.cost.backhaul import link_time_s
+from fedrt.cost.outcome import Deadline
+from fedrt.cost.round import price
+from fedrt.ledger import PartOfBooks
+from fedrt.policies import fedrt_plus
+from fedrt.policies.fedrt_plus import FedRTPlus, Memory
+from fedrt.runs.loop import make_world, open_ledger, run_rounds, see_backhaul
+from fedrt.runs.reference import Reference
+
+pytestmark = pytest.mark.numerical
+
+ELAPSED_S = np.array([3.0, 0.0, 1.2])
+
+
+def last_observation(rho=0.3):
+    """What is seen before the last edge round of the tiny world's first global round."""
+    world = make_world(tiny(), 0)
+    backhaul = see_backhaul(world, 0, world.stand_in_distance(0))
+    return replace(world.observe(0, 1), backhaul=replace(backhaul, contraction_limit=rho))
+
+
+def hop_s(seen):
+    return link_time_s(seen.model_bits, 1, seen.backhaul.bps)
+
+
+def cost_of(seen, allocation, gossip):
+    return price(fedrt_plus._plan(seen, allocation, "feasible", gossip), seen)
+
+
+@pytest.mark.parametrize(
+    ("r", "time_s", "elapsed_s", "late"),
+    [
+        # Within a global round each server is held against its own plan: 10 s and 12 s.
+        (1, 0.0, [10.0, 12.0], False),
+        (1, 0.0, [10.5, 11.0], True),
+        (1, 0.0, [9.0, 12.5], True),
+        (1, 4.0, [6.0, 8.0], False),
+        (1, 4.0, [6.5, 8.0], True),
+        # After a global round all waited for the slowest, 12 s.
+        (0, 12.0, [0.0, 0.0], False),
+        (0, 11.0, [0.0, 0.0], False),
+        (0, 12.5, [0.0, 0.0], True),
+        # A billionth of 12 s is rounding, for every server.
+        (1, 0.0, [10.0 + 1.1e-8, 12.0], False),
+        (1, 0.0, [10.0 + 1.3e-8, 12.0], True),
+    ],
+)
+def test_a_server_is_late_that_is_through_after_its_plan(r, time_s, elapsed_s, late):
+    pace = SimpleNamespace(r=r, time_s=time_s)
+    memory = Memory(Prices.unknown(2), planned_s=np.array([10.0, 12.0]))
+    assert memory.is_late(pace, np.array(elapsed_s)) == late
+    # Before the first plan nothing can be late.
+    assert not Memory(Prices.unknown(2)).is_late(pace, np.array(elapsed_s))
+
+
+def test_the_end_of_each_edge_round_is_planned_to_the_second():
+    """Where nothing fails the books agree with what the policy planned, and nobody is late."""
+    policy, world = FedRTPlus(), make_world(tiny("rounds.edge_rounds=3"), 0)
+    ends_s, plan = [], policy.plan
+
+    def planned(seen, books):
+        found = plan(seen, books)
+        ends_s.append(policy.memory.planned_s)
+        return found
+
+    policy.plan = planned
+    turns = [turn for done in run_rounds(world, policy) for turn in done.edge_rounds]
+    for turn, planned_s in zip(turns, ends_s, strict=True):
+        after = turn.after
+        if turn.r < 2:
+            assert_allclose(after.time_s + after.elapsed_s, planned_s, rtol=1e-12)
+        else:
+            assert after.time_s == pytest.approx(planned_s.max(), rel=1e-12)
+    assert not policy.memory.late
+
+
+def speeds_of(policy, monkeypatch):
+    """Whether each plan of a policy to come is one at full speed."""
+    full = []
+    for name, fast in (("_at_full_speed", True), ("_priced", False)):
+        true = getattr(policy, name)
+
+        def spy(*args, true=true, fast=fast):
+            full.append(fast)
+            return true(*args)
+
+        monkeypatch.setattr(policy, name, spy)
+    return full
+
+
+def test_once_late_it_goes_at_full_speed_to_the_end_of_the_run(monkeypatch):
+    policy, world = FedRTPlus(), make_world(tiny(), 0)
+    full, plan, rest = speeds_of(policy, monkeypatch), policy.plan, []
+    true = fedrt_plus.spending
+
+    def spending(*args, may_use_rest):
+        rest.append(may_use_rest)
+        return true(*args, may_use_rest=may_use_rest)
+
+    def planned(seen, books):
+        found = plan(seen, books)
+        if len(full) == 3:
+            policy.memory.planned_s = policy.memory.planned_s - 1e-3
+        return found
+
+    monkeypatch.setattr(fedrt_plus, "spending", spending)
+    monkeypatch.setattr(policy, "plan", planned)
+    for _ in range(2):
+        # A run starts with nothing known, whatever the last one has shown.
+        full.clear()
+        rest.clear()
+        list(run_rounds(world, policy))
+        assert full == [False] * 3 + [True] * 5
+        # Nor is anything left for the last edge round's hurry.
+        assert rest == [True] * 3 + [False] * 5
+
+
+@pytest.mark.parametrize(
+    ("settings", "fast"),
+    [
+        ((), False),
+        (("faults.silent={kind='random',probability=0.5}",), False),
+        (("faults.straggler={kind='random',probability=1e-9}",), True),
+    ],
+)
+def test_with_stragglers_it_goes_at_full_speed_from_the_start(settings, fast, monkeypatch):
+    """Also where none has come yet; a silent device is awaited no longer than planned."""
+    policy = FedRTPlus()
+    full = speeds_of(policy, monkeypatch)
+    list(run_rounds(make_world(tiny(*settings), 0), policy))
+    assert full == [fast] * 8
+
+
+def test_at_full_speed_slow_devices_are_allowed_for_where_they_are_expected():
+    """Links follow from the times of the allocation that is taken."""
+    seen, policy = last_observation(), FedRTPlus()
+    fleet = PricedFleet(seen, np.ones(7), np.full(7, 2.0))
+    books = SimpleNamespace(elapsed_s=ELAPSED_S)
+    limits = (seen.backhaul.consensus_distance, seen.backhaul.consensus_limit, 0.3, 10)
+
+    def take(slowness, seen=seen, energy_j=1.0):
+        told = SimpleNamespace(
+            slowness=slowness,
+            energy_j=np.where(seen.edge_of_device == 0, energy_j, 1.0),
+            allowance_j=np.full(7, 1.0),
+            topology=None,
+            contraction=1.0,
+        )
+        return policy._at_full_speed(seen, books, None, told, fleet)
+
+    often = Slowness(np.full(7, 0.6), 3.0, Deadline())
+    kept = np.zeros(3, dtype=bool)
+    expected = quickest_expected(seen, fleet.cap_j, often, ELAPSED_S, fleet.fastest, kept)
+    assert not np.allclose(expected.bandwidth_hz, fleet.fastest.bandwidth_hz, rtol=1e-3)
+    for slowness, by_hand in (
+        (None, fleet.fastest),
+        (Slowness(np.full(7, 0.6), 1.0, Deadline()), fleet.fastest),
+        (often, expected),
+    ):
+        found, gossip = take(slowness)
+        assert_array_equal(found.bandwidth_hz, by_hand.bandwidth_hz)
+        assert_array_equal(found.cpu_hz, by_hand.cpu_hz)
+        time_s = cost_of(seen, by_hand, None).edge_time_s
+        links = choose_gossip(ELAPSED_S + time_s, hop_s(seen), *limits)
+        assert_array_equal(gossip.topology, links.topology)
+        assert gossip.steps == links.steps
+    # Before the last edge round there are no links.
+    assert take(often, replace(seen, backhaul=None))[1] is None
+    # A cluster that FedRT cannot keep within its allowance has the usual allocation.
+    found, _ = take(often, energy_j=1.1)
+    first = seen.edge_of_device == 0
+    kept[0] = True
+    by_hand = quickest_expected(seen, fleet.cap_j, often, ELAPSED_S, fleet.fastest, kept)
+    assert_array_equal(found.bandwidth_hz[first], fleet.fastest.bandwidth_hz[first])
+    assert_array_equal(found.bandwidth_hz, by_hand.bandwidth_hz)
+
+
+def test_the_last_edge_round_weighs_time_against_energy_but_ends_no_later_than_it_may():
+    seen, policy = last_observation(), FedRTPlus()
+    dear = 1e4 * least_price_s_per_j(seen)
+    fleet = PricedFleet(seen, dear, np.full(7, np.inf))
+    nominal_s = fleet.at_price(np.full(3, 1 / 3))
+
+    def end_by(latest_s):
+        allocation, gossip = policy._last_edge_round(
+            seen, fleet, ELAPSED_S, nominal_s, None, latest_s
+        )
+        cost = cost_of(seen, allocation, gossip)
+        return np.max(ELAPSED_S + cost.edge_time_s + cost.backhaul_s), cost, gossip
+
+    free_s, cost, gossip = end_by(np.inf)
+    worth_s = free_s + dear @ cost.energy_j
+    # No other end is worth more than it costs, whatever lies within the links chosen.
+    offset_s = ELAPSED_S + gossip.slowest_s(hop_s(seen))
+    for factor in (0.97, 0.99, 1.01, 1.03):
+        other, _ = fleet.in_time(factor * free_s - offset_s)
+        paid = cost_of(seen, other, None)
+        assert np.max(offset_s + paid.edge_time_s) + dear @ paid.energy_j > worth_s
+    # The earliest: every cluster at its least time, then the quickest gossip.
+    limits = (seen.backhaul.consensus_distance, seen.backhaul.consensus_limit, 0.3, 10)
+    quickest = choose_gossip(ELAPSED_S + fleet.least_s, hop_s(seen), *limits)
+    least_s = np.max(ELAPSED_S + fleet.least_s + quickest.slowest_s(hop_s(seen)))
+    assert least_s < 0.99 * free_s
+    assert end_by(0.0)[0] == pytest.approx(least_s, rel=1e-6)
+    # In between: just in time, and for less energy than the earliest takes.
+    between_s = 0.5 * (least_s + free_s)
+    held_s, held, _ = end_by(between_s)
+    assert between_s * (1 - 1e-6) < held_s <= between_s
+    assert cost.energy_j.sum() < held.energy_j.sum() < end_by(0.0)[1].energy_j.sum()
+    assert end_by(free_s * (1 + 1e-9))[0] == pytest.approx(free_s, rel=1e-12)
+
+
+def test_no_cluster_falls_further_behind_fedrt_than_the_run_is_ahead_of_it(monkeypatch):
+    """Ahead by 5 s a cluster may take that much longer; behind, it gets nothing back."""
+    world, policy = make_world(tiny("rounds.edge_rounds=2"), 0), FedRTPlus()
+    limits = []
+    true_early, true_last = fedrt_plus.allocate_with_foresight, policy._last_edge_round
+
+    def early(fleet, elapsed_s, nominal_s, later_s, most_s):
+        limits.append(most_s)
+        return true_early(fleet, elapsed_s, nominal_s, later_s, most_s)
+
+    def last(*args):
+        limits.append(args[-1])
+        return true_last(*args)
+
+    monkeypatch.setattr(fedrt_plus, "allocate_with_foresight", early)
+    monkeypatch.setattr(policy, "_last_edge_round", last)
+    told = []
+    turn = Reference.take_turn
+
+    def take_turn(self, *args):
+        told.append(turn(self, *args))
+        return told[-1]
+
+    monkeypatch.setattr(Reference, "take_turn", take_turn)
+    before = open_ledger(world)
+    turns = [turn for done in run_rounds(world, policy) for turn in done.edge_rounds]
+    for turn, most_s, beside in zip(turns, limits, told, strict=True):
+        ahead_s = max(beside.time_s - before.time_s, 0.0)
+        by_hand = beside.elapsed_s - before.elapsed_s if turn.r == 0 else beside.end_s
+        assert_allclose(most_s, by_hand + ahead_s, rtol=1e-12)
+        before = turn.after
+    assert turns[-1].after.time_s < told[-1].time_s + told[-1].end_s
+    # With 5 s more or less on FedRT's clock.
+    memory_at = PartOfBooks(open_ledger(world), np.arange(7), told[0])
+    for fedrt_s, more_s in ((5.0, 5.0), (-5.0, 0.0)):
+        limits.clear()
+        policy.plan(turns[0].seen, replace(memory_at, reference=replace(told[0], time_s=fedrt_s)))
+        assert_allclose(limits, [told[0].elapsed_s + more_s])

@@ -56,9 +56,19 @@ SEARCH_PATHS = {
     "control/hindsight_kernel.py": None,
     "control/hindsight_search.py": ("share_to_end_at", "price_seconds"),
     "control/joule_prices.py": ("JoulePrices.multiply", "JoulePrices.start"),
+    "control/hindsight.py": ("Prices.even",),
+    "control/priced.py": ("PricedFleet._first_nu",),
 }
-"""How the search for the bound's prices walks: any prices give a bound that holds (`certified_s`
-says which). A change there moves speed and, a little, how tight the bound is: not drawn."""
+"""How the search for the bound's prices walks, and where a search starts: any prices give a bound
+that holds (`certified_s` says which). A change there moves speed and, a little, how tight the bound
+is: not drawn."""
+CHOICES_OF_SPEED = {
+    "learning/setup.py": ("", "find_tuning"),
+    "learning/rows.py": ("",),
+    "learning/register_tiles.py": ("",),
+    "learning/tuning_cache.py": None,
+}
+"""Functions that choose among ways to the same numbers; empty: the module's own lines."""
 TESTS = (
     "tests/control",
     "tests/cost",
@@ -68,7 +78,9 @@ TESTS = (
     "tests/test_ledger.py",
     "tests/test_decision.py",
     "tests/runs/test_loop.py",
+    "tests/runs/test_loop_books.py",
     "tests/runs/test_loop_links.py",
+    "tests/runs/test_reference.py",
     "tests/runs/test_bound.py",
     "tests/runs/test_bound_brute_force.py",
     "tests/runs/test_faults.py",
@@ -100,7 +112,7 @@ def find_mutants(files: Sequence[str]) -> list[Mutant]:
     found = []
     for path in paths:
         name = str(path.relative_to(source))
-        skipped = () if files else SEARCH_PATHS.get(name, ())
+        skipped = () if files else (SEARCH_PATHS | CHOICES_OF_SPEED).get(name, ())
         if skipped is not None:
             mutants = mutants_of(str(path.relative_to(ROOT)), path.read_bytes(), siblings)
             found += [mutant for mutant in mutants if mutant.function not in skipped]

@@ -2,7 +2,8 @@
 
 A mutant replaces one piece of text found by its place in the syntax tree; the rest of the file
 stays byte for byte. Left alone are docstrings, annotations, decorators, assertions, what stands in
-`raise` and in formatted text, and `strict=` of zip: none of them says what the program computes.
+`raise` and in formatted text, `strict=` of zip and tolerances for rounding: none of them says what
+the program computes.
 """
 
 from __future__ import annotations
@@ -82,6 +83,8 @@ SPELLED = {
     ast.And: "and",
     ast.Or: "or",
 }
+ROUNDING = 1e-6
+"""Constants below it say what counts as rounding: twice as much says the same."""
 SILENT = {"strict", "cache", "repr", "dtype", "init", "frozen", "eq", "stacklevel"}
 """Keywords whose values are left alone."""
 
@@ -245,7 +248,7 @@ class _Finder(ast.NodeVisitor):
     def visit_Expr(self, node: ast.Expr) -> None:
         if isinstance(node.value, ast.Constant):
             return  # a docstring
-        if isinstance(node.value, ast.Call):
+        if isinstance(node.value, ast.Call) and self._text(node.value.func) != "assert_never":
             self._replace("left out", node, "pass")
         self.generic_visit(node)
 
@@ -305,7 +308,7 @@ class _Finder(ast.NodeVisitor):
             self._replace("constant", node, str(not value))
         elif isinstance(value, int):
             self._replace("constant", node, str(value + 1))
-        elif isinstance(value, float):
+        elif isinstance(value, float) and not 0 < value < ROUNDING:
             self._replace("constant", node, repr(value * 2 if value else 1.0))
 
     def visit_Call(self, node: ast.Call) -> None:
@@ -362,4 +365,5 @@ def _either_way(node: ast.Call) -> bool:
     """Whether a call's arguments mean the same in any order, or nothing in another."""
     name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
     name = node.func.id if isinstance(node.func, ast.Name) else name
-    return name in ("range", "isinstance", "getattr", "min", "max", "minimum", "maximum")
+    words = ("range", "isinstance", "getattr", "min", "max", "minimum", "maximum", "add", "mul")
+    return name in words

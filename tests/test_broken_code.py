@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -78,6 +80,41 @@ def test_what_was_trained_before_a_policy_raised_stays(tmp_path, monkeypatch, ca
     out = tmp_path / "run"
     assert run_main("--policy", "trained:Tired", "--out", out) == 2
     lines = capsys.readouterr().err.splitlines()
-    assert lines[-2] == f"what was trained before that is in {out}"
+    assert lines[-2] == (
+        f"what was trained before that is in {out}; once your code is mended, go on in a branch:"
+        f" fedrt run --branch {out} --allow-code"
+    )
     assert lines[-1].startswith("policy tired, global round 3, edge round 0: KeyError: ")
     assert (out / "checkpoints" / "000003.npz").exists()
+
+
+FAULTY = """
+from fedrt.policies.static_t import StaticT
+class Mine(StaticT):
+    name = "mine"
+    rounds = 0
+    def plan(self, seen, books):
+        if self.rounds == 2:
+            raise KeyError("enough")
+        self.rounds += seen.backhaul is not None
+        return super().plan(seen, books)
+"""
+
+
+def test_a_mended_policy_goes_on_in_a_branch(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    own = tmp_path / "own_mended_policy.py"
+    own.write_text(FAULTY)
+    words = ["--policy", "own_mended_policy:Mine", "--engine", "sequential"]
+    assert run_main(*words, "--out", "run") == 2
+    assert (tmp_path / "run" / "checkpoints" / "000002.npz").exists()
+    own.write_text(FAULTY.replace("self.rounds == 2", "False"))
+    del sys.modules["own_mended_policy"]
+    capsys.readouterr()
+    assert main(["run", "--resume", "run", "--allow-code"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "the source of own_mended_policy:Mine (own_mended_policy.py) was changed" in line
+    assert "start a branch of it (fedrt run --branch)" in line
+    assert main(["run", "--branch", "run", "--allow-code", "--out", "branch", "--json"]) == 0
+    summary = json.loads((tmp_path / "branch" / "summary.json").read_text())
+    assert summary["branch"]["after_global_round"] == 1

@@ -475,3 +475,23 @@ def test_images_whose_channels_seem_to_come_first_get_a_note(tmp_path, shape, wo
     assert len(notes) == len(words)
     for note, word in zip(notes, words, strict=True):
         assert word in note
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "words"),
+    [
+        (6, []),
+        (7, ["1 of 3 devices hold fewer samples than learning.batch_size = 7, the least 6:"]),
+        (8, ["3 of 3 devices hold fewer samples than learning.batch_size = 8, the least 6:"]),
+    ],
+)
+def test_a_batch_larger_than_what_a_device_holds_gets_a_note(tmp_path, batch_size, words):
+    write_own(tmp_path / "own.npz")  # 20 training samples: 7, 7 and 6
+    settings = (f'learning.dataset="{tmp_path}/own.npz"', 'learning.partition={kind="iid"}')
+    three = ("fleet.num_edges=1", "fleet.num_devices=3", "fleet.cluster_sizes=[3]")
+    batch = (f"learning.batch_size={batch_size}", "learning.model=learning_cases:Linear")
+    setup = make_setup(World(small(*settings, *three, *batch), 0))
+    notes = [line for line in setup.notes if "hold fewer samples" in line]
+    assert len(notes) == len(words)
+    for note, word in zip(notes, words, strict=True):
+        assert note.startswith(f"note: {word}")

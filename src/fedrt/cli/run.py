@@ -148,7 +148,7 @@ def run(args: argparse.Namespace) -> None:
         summary = _carry_on(path, fresh=fresh, quiet=args.json, address=args.address)
     except InputError:
         if fresh and path.exists():
-            note(f"what was trained before that is in {path}")
+            note(f"what was trained before that is in {path}; {_mended(path)}")
         raise
     except KeyboardInterrupt:
         note(f"stopped; go on with: {again('run', path)}")
@@ -180,6 +180,14 @@ def again(command: str, path: Path) -> str:
 
     code = ["--allow-code"] if asks_for_code(path) else []
     return shlex.join(["fedrt", command, "--resume", str(path), *code])
+
+
+def _mended(path: Path) -> str:
+    """How to go on with a run that ended in a complaint, where code of the user's took part or not."""
+    resume = again("run", path)
+    if not resume.endswith("--allow-code"):
+        return f"go on with: {resume}"
+    return f"once your code is mended, go on in a branch: {resume.replace('--resume', '--branch')}"
 
 
 def note(line: str) -> None:

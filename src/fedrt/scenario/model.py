@@ -20,6 +20,7 @@ SCHEMA_VERSION = 1
 MEASURED = "measured"
 MOST_EDGES = 10_000
 MOST_DEVICES = 10_000_000
+MOST_ROUNDS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Fleet:
 class Rounds:
     """How long training goes on."""
 
-    global_rounds: int = setting(Whole(1, 1_000_000))
+    global_rounds: int = setting(Whole(1, MOST_ROUNDS))
     edge_rounds: int = setting(Whole(1, 10_000), 2)
     local_steps: int = setting(q.LOCAL_STEPS, 10)
     gossip_steps: int = setting(q.GOSSIP_STEPS, 10)

@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 	mutants-short random-worlds verify-cell clean
 
 help:
-	@echo "make demo    train six policies on digits, compare them, write their page (a minute)"
+	@echo "make demo    train six policies on digits, compare them, write their page (under a minute)"
 	@echo "make test    all tests"
 	@echo "make test-variants   the numerical tests again as other processors would run them"
 	@echo "make check   format, lint, types, fast tests"

@@ -14,10 +14,12 @@ from children import LIMIT_S
 from hypothesis import given, settings
 from junk import broken
 
-from fedrt.cli import main
+from fedrt.cli import build_parser, main
+from fedrt.cli.parser import ALL, read_policies
 from fedrt.decision import plan_round
 from fedrt.errors import FedrtError
 from fedrt.files import write_text
+from fedrt.policies import POLICIES
 from fedrt.scenario.fields import table_of
 from fedrt.scenario.load import load_scenario, scenario_text
 from fedrt.scenario.toml_text import toml_text
@@ -252,3 +254,10 @@ def test_a_contraction_limit_without_links_is_said(tmp_path, capsys):
     assert main(["plan", str(path), "--policy", "fedrt-plus"]) == 0
     err = capsys.readouterr().err
     assert err == "note: state.contraction_limit is not used without state.backhaul_bps\n"
+
+
+@pytest.mark.parametrize("command", ["compare", "estimate", "sweep", "front", "bound"])
+def test_commands_that_compare_take_every_shipped_policy(command):
+    args = build_parser().parse_args([command])
+    assert read_policies(args.policies or ALL) == list(POLICIES)
+    assert "fedrt-plus" in POLICIES

@@ -53,7 +53,12 @@ def test_the_first_rounds_are_the_committed_ones(case):
 
 
 @pytest.mark.parametrize(
-    "name", ["fmnist-iid/fedrt-0", pytest.param("cifar10-iid/fedrt-0", marks=pytest.mark.slow)]
+    "name",
+    [
+        "fmnist-iid/fedrt-0",
+        "fmnist-iid/fedrt-plus-0",
+        pytest.param("cifar10-iid/fedrt-0", marks=pytest.mark.slow),
+    ],
 )
 def test_a_full_cell_is_planned_again_from_its_distances(name):
     kept = read_kept(RESULTS / "cells" / f"{name}.npz")

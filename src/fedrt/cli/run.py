@@ -183,7 +183,7 @@ def again(command: str, path: Path) -> str:
 
 
 def _mended(path: Path) -> str:
-    """How to go on with a run that ended in a complaint, where code of the user's took part or not."""
+    """How to go on with a run that ended in a complaint, about code of the user's or not."""
     resume = again("run", path)
     if not resume.endswith("--allow-code"):
         return f"go on with: {resume}"

@@ -27,6 +27,7 @@ from fedrt.control.allocation import (
     allocate,
     allocate_evenly,
     even_split_hz,
+    evenly_where_it_fits,
     feasible_clusters,
     slowest_compute_energy_j,
 )
@@ -451,3 +452,27 @@ def test_conditions_of_optimality(case):
     assert np.all(~ends_at_tau | (plan.cpu_hz >= seen.cpu_max_hz * (1 - 1e-9)) | spends_all)
     if not ends_at_tau.any():
         pytest.fail("nobody ends at tau")
+
+
+def test_an_even_split_takes_the_place_of_another_where_it_keeps_the_caps():
+    """Two clusters of two: the second's caps are below what f_min takes, under any allocation."""
+    rng = np.random.default_rng(0)
+    seen = join([ordinary_case(rng, 2, "none") for _ in range(2)]).seen
+    least_j = slowest_compute_energy_j(seen)
+    cap_j = np.where(seen.edge_of_device == 0, np.inf, 0.5 * least_j)
+    other, even = allocate(seen, cap_j), allocate_evenly(seen, cap_j)
+    assert (other.relaxed.tolist(), even.relaxed.tolist()) == ([False, True], [False, True])
+    for told, relaxed in (([False, True], [False, True]), ([True, False], [False, False])):
+        found = evenly_where_it_fits(seen, cap_j, replace(other, relaxed=np.array(told)))
+        # A cluster breaks its caps only if neither keeps them.
+        assert found.relaxed.tolist() == relaxed
+        mine = seen.edge_of_device == 0
+        np.testing.assert_array_equal(found.cpu_hz, np.where(mine, even.cpu_hz, other.cpu_hz))
+
+
+def test_devices_that_need_no_energy_to_send_fit_into_any_bandwidth():
+    """Half a hertz for two of them; they need some, but no amount in particular."""
+    columns = {"cycles": [1e9, 1e9], "snr": [1.0, 1.0], "tx_power_w": [0.0, 0.0]}
+    columns |= {"capacitance": [2e-28] * 2, "cpu_min_hz": [1e9] * 2, "cpu_max_hz": [2e9] * 2}
+    seen = one_cluster(1e6, 0.5, **{name: np.array(column) for name, column in columns.items()})
+    assert feasible_clusters(seen, np.array([1.0, 1.0])).tolist() == [True]

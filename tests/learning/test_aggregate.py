@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fedrt.control.mixing import MIXINGS, metropolis_weights
+from fedrt.learning import aggregate
 from fedrt.learning.aggregate import (
     average,
     averaging_weights,
@@ -154,3 +155,14 @@ def test_blocks_of_columns_change_nothing(wide, monkeypatch):
     assert_allclose(average(models).numpy(), whole.mean(0), rtol=1e-12)
     apart = np.linalg.norm(whole - whole.mean(0), axis=1).mean()
     assert_allclose(distance_to_average(models), apart, rtol=1e-12)
+
+
+def test_up_to_64_models_are_compared_by_differences_and_more_by_products(monkeypatch):
+    """Products of many models are quicker, differences of few are exact to the last digits."""
+    asked = []
+    monkeypatch.setattr(aggregate, "_many_distances", lambda models: asked.append(len(models)))
+    for count in (1, 2, 64):
+        pairwise_distance(torch.ones(count, 3))
+    assert asked == []
+    pairwise_distance(torch.ones(65, 3))
+    assert asked == [65]

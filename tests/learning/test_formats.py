@@ -22,7 +22,7 @@ from fedrt.errors import InputError
 from fedrt.learning.cifar_pickle import cifar_pickle
 from fedrt.learning.datasets import load_dataset
 from fedrt.learning.formats import MOST_SAMPLES, _idx_shape, cifar_binary, read_idx
-from fedrt.learning.leaf import read_leaf
+from fedrt.learning.leaf import leaf_files, read_leaf
 
 PICKLES = ["python2", *(f"pickle{protocol}" for protocol in range(6))]
 FORMS = [*PICKLES, "bin", "npz", "tar-python2", "tar-bin"]
@@ -349,3 +349,16 @@ def test_damaged_files_load_or_are_one_line(form, data):
         for line in problems(name, folder):
             assert "\n" not in line
             assert str(folder) in line
+
+
+def test_leafs_files_are_looked_for_where_leaf_puts_them(tmp_path):
+    """In the folder itself only those named so; in its data/ all there are."""
+    other, mine = tmp_path / "notes.json", tmp_path / "data" / "some.json"
+    other.write_text("{}")
+    assert leaf_files(tmp_path) == []
+    mine.parent.mkdir()
+    mine.write_text("{}")
+    assert leaf_files(tmp_path) == [mine]
+    here = tmp_path / "all_data_0.json"
+    here.write_text("{}")
+    assert leaf_files(tmp_path) == [here]

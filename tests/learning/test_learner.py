@@ -17,10 +17,11 @@ from torch.nn import functional as fn
 
 from fedrt.control.consensus import DistanceEstimate
 from fedrt.control.mixing import metropolis_weights
+from fedrt.errors import InputError
 from fedrt.learning.datasets import load_dataset
 from fedrt.learning.learner import Trainer
 from fedrt.learning.models import make_model
-from fedrt.learning.setup import Setup, make_setup
+from fedrt.learning.setup import Setup, make_material, make_setup
 from fedrt.policies import POLICIES, make_policy
 from fedrt.runs.loop import run_rounds
 from fedrt.scenario import Scenario
@@ -495,3 +496,18 @@ def test_a_batch_larger_than_what_a_device_holds_gets_a_note(tmp_path, batch_siz
     assert len(notes) == len(words)
     for note, word in zip(notes, words, strict=True):
         assert note.startswith(f"note: {word}")
+
+
+def test_images_can_be_shifted_and_mirrored_and_nothing_else_can(tmp_path):
+    own = 'learning.partition={kind="iid"}'
+    for shape, allowed in (((8, 8, 1), True), ((16,), False)):
+        rng = np.random.default_rng(0)
+        parts = {"x_train": rng.random((20, *shape)), "x_test": rng.random((8, *shape))}
+        write_own(tmp_path / "own.npz", **parts)
+        settings = (f'learning.dataset="{tmp_path}/own.npz"', "learning.augment=true", own)
+        world = World(small(*settings), 0)
+        if allowed:
+            make_material(world, torch.device("cpu"), None)
+        else:
+            with pytest.raises(InputError, match="augment = true: needs images"):
+                make_material(world, torch.device("cpu"), None)

@@ -22,9 +22,9 @@ from torch.nn import functional as fn
 from fedrt.learning import compiled
 from fedrt.learning.engine_stacked import StackedEngine
 from fedrt.learning.evaluate import accuracy
-from fedrt.learning.grouped import convolve
+from fedrt.learning.grouped import convolve, has_grouped_gradient
 from fedrt.learning.models import MODELS
-from fedrt.learning.stack import StackedModule
+from fedrt.learning.stack import StackedModule, _keeps_channels
 from fedrt.learning.tasks import Classification
 
 pytestmark = pytest.mark.numerical
@@ -521,3 +521,19 @@ def test_a_signature_tells_modules_apart():
     assert signature(nn.Sequential(nn.Conv1d(1, 1, 1))) != signature(
         nn.Sequential(nn.Conv1d(1, 1, 1))
     )
+
+
+def test_an_index_keeps_copies_together_that_takes_all_of_batch_and_channels():
+    whole, some = slice(None), slice(0, 1)
+    assert _keeps_channels((whole, whole))
+    assert _keeps_channels((whole, whole, some, 0))
+    for index in ((some, some), (whole, some), (some, whole), (whole,), whole, 0):
+        assert not _keeps_channels(index)
+
+
+def test_a_layers_gradient_is_a_convolution_here_unless_padding_reaches_beyond_the_kernel():
+    assert has_grouped_gradient(nn.Conv2d(1, 1, 3, padding=2))
+    assert not has_grouped_gradient(nn.Conv2d(1, 1, 3, padding=3))
+    assert not has_grouped_gradient(nn.Conv2d(1, 1, (3, 1), padding=(2, 1)))
+    assert not has_grouped_gradient(nn.Conv2d(1, 1, 3, padding="same"))
+    assert not has_grouped_gradient(nn.Conv2d(1, 1, 3, dilation=2))

@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from tiny import tiny
 
-from fedrt.control.gossip import choose_gossip
+from fedrt.control.gossip import Gossip, choose_gossip
 from fedrt.control.pacing import Prices, least_price_s_per_j
 from fedrt.control.priced import PricedFleet
 from fedrt.control.slowness import Slowness, quickest_expected
@@ -264,3 +264,33 @@ def test_no_cluster_falls_further_behind_fedrt_than_the_run_is_ahead_of_it(monke
         limits.clear()
         policy.plan(turns[0].seen, replace(memory_at, reference=replace(told[0], time_s=fedrt_s)))
         assert_allclose(limits, [told[0].elapsed_s + more_s])
+
+
+def test_fedrts_own_links_are_taken_where_they_are_quicker_and_mix_well_enough(monkeypatch):
+    """Here a search that finds only the slowest: all links and all ten steps."""
+    seen, policy = last_observation(0.3), FedRTPlus()
+    everyone = ~np.eye(3, dtype=bool)
+    slow = Gossip(everyone, 10, np.full((3, 3), 1 / 3), 0.0)
+    monkeypatch.setattr(FedRTPlus, "_choose_gossip", lambda *_: slow)
+    path = everyone.copy()
+    a, b = np.unravel_index(np.argmax(np.where(everyone, hop_s(seen), 0)), (3, 3))
+    path[a, b] = path[b, a] = False
+    finish_s = np.zeros(3)
+
+    def takes(rho=0.3, policy=policy, **told):
+        told = SimpleNamespace(**({"topology": path, "contraction": 0.2} | told))
+        backhaul = replace(seen.backhaul, contraction_limit=rho)
+        return policy._gossip(replace(seen, backhaul=backhaul), finish_s, told)
+
+    own = takes()
+    assert_array_equal(own.topology, path)
+    assert (own.steps, own.mixing) == (seen.gossip_steps, None)
+    # As far as it mixes as well as the limit asks, where there is one.
+    assert takes(contraction=0.3).topology is path
+    assert takes(contraction=0.31) is slow
+    assert takes(rho=None, contraction=0.9).topology is path
+    # Not where it is no quicker, where there is none, or where links are chosen alone.
+    assert takes(topology=everyone) is slow
+    assert takes(topology=None, contraction=0.2) is slow
+    assert takes(policy=FedRTPlus(links="exact")) is slow
+    assert policy._gossip(seen, finish_s) is slow

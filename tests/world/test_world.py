@@ -11,6 +11,7 @@ from numpy.testing import assert_array_equal
 from tiny import tiny
 
 from fedrt.quantities import SNR_DB
+from fedrt.world.observation import Backhaul
 from fedrt.world.world import World
 
 WORLDS = {
@@ -117,3 +118,9 @@ def test_no_radio_is_seen_beyond_what_radios_do():
     assert 0 < snr[0] < 1e-3
     assert 1e3 < snr[1] < np.inf
     assert_array_equal(10 * np.log10(snr[:2]), [SNR_DB.least, SNR_DB.most])
+
+
+def test_every_link_that_carries_anything_is_in_the_base_graph():
+    bps = np.array([[0.0, 0.5, 0.0], [0.5, 0.0, 1e9], [0.0, 1e9, 0.0]])
+    graph = Backhaul(bps, np.zeros((3, 3)), 1.0).base_graph
+    assert_array_equal(graph, [[False, True, False], [True, False, True], [False, True, False]])

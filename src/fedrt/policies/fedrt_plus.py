@@ -190,11 +190,12 @@ class FedRTPlus:
         """
         allocation, slowness = fleet.fastest, reference.slowness
         if slowness is not None and slowness.slowdown > 1 and seen.num_devices:
+            # An equal part of what is left, with a global round in reserve, is there in any case.
+            equal_j = pace.left_j / (pace.most_rounds_left + pace.edge_rounds)
+            cap_j = np.maximum(fleet.cap_j, equal_j)
             # Where FedRT cannot keep an allowance, nothing makes up for a failure that costs more.
             kept = _out_of_reach(seen, reference)
-            allocation = quickest_expected(
-                seen, fleet.cap_j, slowness, books.elapsed_s, allocation, kept
-            )
+            allocation = quickest_expected(seen, cap_j, slowness, books.elapsed_s, allocation, kept)
         if seen.backhaul is None:
             return allocation, None
         time_s = price(_plan(seen, allocation, "feasible"), seen).edge_time_s

@@ -191,6 +191,29 @@ def test_worlds_that_go_badly_are_named(monkeypatch):
     ]
 
 
+def test_held_out_settings_that_miss_the_aim_are_named(monkeypatch):
+    def results(*plus: float) -> dict[str, object]:
+        spent = {"energy_j_mean": [1.0, 1.0], "over_budget_j": [0.0, 0.0]}
+        return {
+            "fedrt": {"total_time_s": [10.0, 10.0], **spent},
+            "fedrt-plus": {"total_time_s": list(plus), **spent},
+        }
+
+    def text_of(**settings: dict[str, object]) -> str:
+        data = {"seeds": [100, 101], "worlds": {"budget": settings}}
+        monkeypatch.setattr(plus_blocks, "read_json", lambda path: data)
+        return plus_blocks.held_out()
+
+    good, small, slower = results(9.0, 9.0), results(9.5, 9.0), results(6.0, 10.0)
+    assert text_of(a=good).endswith("the mean of 2 seeds. It holds in all 1 settings.\n")
+    assert text_of(a=good, b=small, c=slower).splitlines()[-4:] == [
+        "the mean of 2 seeds. It holds in all settings but:",
+        "",
+        "- b: 7.5 % in the mean",
+        "- c: not quicker on seed 101 +0.0 %",
+    ]
+
+
 def test_the_worst_seed_stands_beside_the_mean(monkeypatch):
     def results(fedrt: list[float], plus: list[float], over: list[float]) -> dict[str, object]:
         spent = {"energy_j_mean": [1.0, 1.0], "over_budget_j": [0.0, 0.0]}

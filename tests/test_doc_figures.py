@@ -204,6 +204,7 @@ def test_held_out_settings_that_miss_the_aim_are_named(monkeypatch):
         monkeypatch.setattr(plus_blocks, "read_json", lambda path: data)
         return plus_blocks.held_out()
 
+    monkeypatch.setattr(plus_blocks, "HELD_OUT", ["a"])
     good, small, slower = results(9.0, 9.0), results(9.5, 9.0), results(6.0, 10.0)
     assert text_of(a=good).endswith("the mean of 2 seeds. It holds in all 1 settings.\n")
     assert text_of(a=good, b=small, c=slower).splitlines()[-4:] == [
@@ -212,6 +213,7 @@ def test_held_out_settings_that_miss_the_aim_are_named(monkeypatch):
         "- b: 7.5 % in the mean",
         "- c: not quicker on seed 101 +0.0 %",
     ]
+    assert text_of(b=good).endswith("all 1 settings.\n\nStill to be run: a.\n")
 
 
 def test_the_worst_seed_stands_beside_the_mean(monkeypatch):

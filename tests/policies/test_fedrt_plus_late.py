@@ -154,7 +154,8 @@ def test_at_full_speed_slow_devices_are_allowed_for_where_they_are_expected():
     books = SimpleNamespace(elapsed_s=ELAPSED_S)
     limits = (seen.backhaul.consensus_distance, seen.backhaul.consensus_limit, 0.3, 10)
 
-    def take(slowness, seen=seen, energy_j=1.0):
+    def take(slowness, seen=seen, energy_j=1.0, left_j=0.0):
+        pace = SimpleNamespace(left_j=np.full(7, left_j), most_rounds_left=4, edge_rounds=2)
         told = SimpleNamespace(
             slowness=slowness,
             energy_j=np.where(seen.edge_of_device == 0, energy_j, 1.0),
@@ -162,7 +163,7 @@ def test_at_full_speed_slow_devices_are_allowed_for_where_they_are_expected():
             topology=None,
             contraction=1.0,
         )
-        return policy._at_full_speed(seen, books, None, told, fleet)
+        return policy._at_full_speed(seen, books, pace, told, fleet)
 
     often = Slowness(np.full(7, 0.6), 3.0, Deadline())
     kept = np.zeros(3, dtype=bool)
@@ -182,6 +183,12 @@ def test_at_full_speed_slow_devices_are_allowed_for_where_they_are_expected():
         assert gossip.steps == links.steps
     # Before the last edge round there are no links.
     assert take(often, replace(seen, backhaul=None))[1] is None
+    # A sixth of what is left, two edge rounds being kept in reserve, may be spent in any case.
+    for left_j, cap_j in ((11.9, 2.0), (15.0, 2.5), (np.inf, np.inf)):
+        caps_j = np.full(7, cap_j)
+        by_hand = quickest_expected(seen, caps_j, often, ELAPSED_S, fleet.fastest, kept)
+        assert_array_equal(take(often, left_j=left_j)[0].cpu_hz, by_hand.cpu_hz)
+        assert (cap_j == 2.0) == np.array_equal(by_hand.cpu_hz, expected.cpu_hz)
     # A cluster that FedRT cannot keep within its allowance has the usual allocation.
     found, _ = take(often, energy_j=1.1)
     first = seen.edge_of_device == 0

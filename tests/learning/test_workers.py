@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 import torch
+from children import LIMIT_S
 from hypothesis import given
 from hypothesis import strategies as st
 from learning_cases import CPU, SHAPES, Case, engine_case, method
@@ -200,7 +201,9 @@ def test_a_worker_hears_no_ctrl_c_before_it_begins(case):
         pool.close()
 
 
-def test_float32_then_a_killed_worker_then_close(record_property):
+def test_float32_then_a_killed_worker_then_close(record_property, monkeypatch):
+    # The other one is to end by itself, however slow the machine is.
+    monkeypatch.setattr(workers, "END_S", LIMIT_S)
     case = engine_case("sequential")
     pool = WorkerEngine(recipe(case), case.models, 2)
     try:

@@ -31,6 +31,8 @@ from fedrt.signals import uninterrupted
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**32), "MALLOC_TRIM_THRESHOLD_": str(2**40)}
 ENVIRONMENT = KEEP_MEMORY | SAFE_PATH | {"OMP_NUM_THREADS": "1"}
 """Of a process that trains on one thread, and takes no module from the current folder."""
+END_S = 5.0
+"""How long a process may take to end by itself once its link is closed; then it is killed."""
 
 MakeEngine = Callable[[], StackedEngine]
 
@@ -94,7 +96,7 @@ class WorkerEngine:
             return self._why_it_died(number)
 
     def _why_it_died(self, number: int) -> FedrtError:
-        self.processes[number].join(timeout=5)
+        self.processes[number].join(timeout=END_S)
         return why_it_died(self.processes[number].exitcode)
 
     def close(self) -> None:
@@ -102,7 +104,7 @@ class WorkerEngine:
         for link in self.links:
             link.close()
         for process in self.processes:
-            process.join(timeout=5)
+            process.join(timeout=END_S)
             if process.is_alive():
                 process.kill()
                 process.join()

@@ -11,13 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from fedrt.control.mixing import MIXINGS, metropolis_weights
 from fedrt.learning import aggregate
-from fedrt.learning.aggregate import (
-    average,
-    averaging_weights,
-    distance_to_average,
-    mix,
-    pairwise_distance,
-)
+from fedrt.learning.aggregate import average, distance_to_average, mix, pairwise_distance
+from fedrt.learning.aggregators import Mean, averaging_weights
 
 pytestmark = pytest.mark.numerical
 
@@ -138,8 +133,10 @@ def test_many_models_have_the_distances_of_few(monkeypatch):
 def test_averaging_weights():
     """Within an edge equal shares, or 10 : 30 and 5 : 10 : 10; edge 1 has nobody."""
     edge_of_device = np.array([0, 0, 2, 2, 2])
-    assert_allclose(averaging_weights(edge_of_device), [1 / 2, 1 / 2, 1 / 3, 1 / 3, 1 / 3])
-    by_samples = averaging_weights(edge_of_device, np.array([10, 30, 5, 10, 10]))
+    samples = np.array([10, 30, 5, 10, 10])
+    uniform = averaging_weights(edge_of_device, Mean(), samples)
+    assert_allclose(uniform, [1 / 2, 1 / 2, 1 / 3, 1 / 3, 1 / 3])
+    by_samples = averaging_weights(edge_of_device, Mean(by_samples=True), samples)
     assert_allclose(by_samples, [0.25, 0.75, 0.2, 0.4, 0.4])
 
 

@@ -14,11 +14,13 @@ from torch.nn import functional as fn
 
 from fedrt.errors import InputError
 from fedrt.learning import compiled
+from fedrt.learning.aggregators import AGGREGATORS, averaging_weights
 from fedrt.learning.engine import TrainingOrder
 from fedrt.learning.engine_stacked import StackedEngine
 from fedrt.learning.optimisers import OPTIMISERS
 from fedrt.learning.setup import Setup, make_setup
 from fedrt.learning.tasks import TASKS
+from fedrt.plugins import load_plugin
 from fedrt.scenario import model as settings
 from fedrt.world.world import World
 
@@ -28,6 +30,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 ENGINES = ["sequential", "stacked", "workers", pytest.param("ray", marks=pytest.mark.slow)]
 OWN = {
     "optimiser": 'learning.optimiser="own_optimiser:Adam"',
+    "averaging": 'learning.averaging={kind="own_aggregator:ClippedMean",factor=0.5}',
     "task": 'learning.task="test_own_parts:Regression"',
 }
 SMOOTH = ('learning.dtype="float64"', 'learning.model="smooth-cnn"')
@@ -72,7 +75,9 @@ def order_of(setup: Setup) -> TrainingOrder:
         devices=np.arange(fleet.num_devices),
         edge_of_device=fleet.edge_of_device,
         local_steps=1 + np.arange(fleet.num_devices) % 3,
-        weight=1 / np.bincount(fleet.edge_of_device)[fleet.edge_of_device],
+        weight=averaging_weights(
+            fleet.edge_of_device, setup.method.aggregator, setup.batches.sizes
+        ),
     )
 
 
@@ -168,16 +173,34 @@ class Broken:
 
 
 class Nothing:
-    def __init__(self, learning_rate):
+    def __init__(self, *given):
         pass
 
 
+class BrokenMean(Broken):
+    """An aggregator that fails in one of several ways."""
+
+    def __init__(self, how):
+        self.how = how
+
+    def weigh(self, samples):
+        return {"weigh": samples[1:], "negative": -samples, "none": 0 * samples}.get(
+            self.how, samples
+        )
+
+    def aggregate(self, model, rows, share):
+        if self.how == "raises":
+            raise ValueError("no\nupdate")
+        return {"shape": model[1:], "nan": model * np.nan, "type": 3}[self.how]
+
+
+METHODS = "something with the methods init() and update()"
 FAILURES = {
     '{kind="test_own_parts:Broken",how="raises"}': "no update (test_own_parts.py, line ",
     '{kind="test_own_parts:Broken",how="shape"}': "update must return (parameters, state)",
     '{kind="test_own_parts:Broken"}': "update must return (parameters, state)",
     '{kind="test_own_parts:Broken",what=1}': "unexpected keyword argument 'what'",
-    '"test_own_parts:Nothing"': "something with the methods init() and update()",
+    '"test_own_parts:Nothing"': METHODS,
     '"test_own_parts:Missing"': "test_own_parts has no Missing",
 }
 
@@ -189,6 +212,51 @@ def test_one_that_fails_ends_in_one_line(chosen):
         outcome("sequential", f"learning.optimiser={chosen}")
 
 
+WRONG_MEANS = {
+    "raises": "no update (test_own_parts.py, line ",
+    "shape": "aggregate must return a tensor of ",
+    "type": "aggregate must return a tensor of ",
+    "nan": "aggregate must return finite numbers",
+    "weigh": "weigh must return a number >= 0 for each device",
+    "negative": "weigh must return a number >= 0 for each device",
+    "none": "weigh must let some device of each edge server count",
+}
+
+
+@pytest.mark.parametrize("how", WRONG_MEANS)
+def test_an_aggregator_that_fails_ends_in_one_line(how):
+    line = f"^scenario.learning.averaging = [^\n]*{re.escape(WRONG_MEANS[how])}[^\n]*$"
+    with pytest.raises(InputError, match=line):
+        outcome(
+            "sequential", f'learning.averaging={{kind="test_own_parts:BrokenMean",how="{how}"}}'
+        )
+
+
+def test_the_own_aggregator_shortens_long_updates():
+    """Updates of norms 1, 2 and 10: none counts for more than the median, 2; 1/3 of each."""
+    model, factory = torch.ones(4), load_plugin("own_aggregator:ClippedMean", "a test")
+    rows = model + torch.diag(torch.tensor([1.0, 2.0, 10.0, 0.0]))[:3]
+    found = factory().aggregate(model, rows, np.full(3, 1 / 3))
+    np.testing.assert_allclose(found, [1 + 1 / 3, 1 + 2 / 3, 1 + 2 / 3, 1.0], rtol=1e-12)
+
+
+class MeanInRows:
+    """The slow twin of the weighted mean: it does not say that it is linear."""
+
+    def aggregate(self, model, rows, share):
+        return sum(part * row.double() for part, row in zip(share, rows, strict=True))
+
+
+@pytest.mark.parametrize("engine", ["sequential", "stacked", "workers"])
+def test_adding_up_on_the_way_is_adding_up_at_the_end(engine, shown):
+    """Who shares a chunk may change how sums are rounded."""
+    quick, _, _ = outcome(engine, 'learning.averaging="samples"')
+    slow, _, _ = outcome(engine, 'learning.averaging="test_own_parts:MeanInRows"')
+    assert float((quick - slow).norm() / quick.norm()) <= 1e-13
+    usual, _, _ = shown()
+    assert float((quick - usual).norm() / quick.norm()) > 0.01, "samples weigh nothing"
+
+
 def test_a_wrong_name_says_what_there_is():
     with pytest.raises(InputError, match="one of sgd, or an import path, package:Name"):
         small('learning.optimiser="adam"')
@@ -197,5 +265,6 @@ def test_a_wrong_name_says_what_there_is():
 
 
 def test_a_scenario_knows_the_names_of_all():
+    assert tuple(AGGREGATORS) == settings.AGGREGATORS
     assert tuple(OPTIMISERS) == settings.OPTIMISERS
     assert tuple(TASKS) == settings.TASKS

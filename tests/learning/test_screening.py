@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 import pytest
 import torch
-from learning_cases import engine_case
+from learning_cases import Case, engine_case
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fedrt.learning.aggregate import COLUMNS, trimmed_mean, weighted_mean
-from fedrt.learning.engine import DivergedError, edge_starts
-from fedrt.learning.screening import ACCEPTED, Screening, attacked, edge_groups, judged
+from fedrt.learning.aggregators import Mean, Median, TrimmedMean
+from fedrt.learning.aggregators.trimmed_mean import COLUMNS, trimmed_mean
+from fedrt.learning.engine import ACCEPTED, DivergedError, Screening, edge_starts
+from fedrt.learning.screening import attacked, edge_groups, judged
 from fedrt.learning.workers import WorkerEngine, split_order
 from fedrt.scenario.faults import Noise, NotANumber, SignFlip, WrongShape
 from fedrt.turns import REASONS
@@ -54,7 +55,7 @@ def test_a_few_wrong_values_move_a_trimmed_mean_little_and_a_mean_much():
     rows[7:] = 1e6
     assert trimmed_mean(rows, 2).abs().max() <= 1
     assert trimmed_mean(rows, 4).abs().max() <= 1
-    assert weighted_mean(list(rows), np.full(9, 1 / 9)).min() > 1e5
+    assert Mean().aggregate(rows[0], rows, np.full(9, 1 / 9)).min() > 1e5
 
 
 def test_who_is_refused():
@@ -101,8 +102,8 @@ def test_groups_are_whole_edges():
 
 @pytest.mark.parametrize("shares", [1, 2, 3, 5, 9])
 def test_workers_get_whole_edges(shares):
-    order = replace(engine_case().order, screening=Screening(), attackers=np.arange(7) % 2 == 0)
-    parts = split_order(order, shares)
+    order = replace(engine_case().order, attackers=np.arange(7) % 2 == 0)
+    parts = split_order(order, shares, whole_edges=True)
     assert len(parts) == shares
     assert np.concatenate([part.devices for _, part in parts]).tolist() == order.devices.tolist()
     for place, part in parts:
@@ -111,14 +112,17 @@ def test_workers_get_whole_edges(shares):
     assert sum(len(each) for each in edges) == 3
 
 
-def screened(case, **changes):
+AGGREGATORS = {"mean": Mean(), "median": Median(), "trimmed-mean": TrimmedMean(0.34)}
+
+
+def screened(case, average="mean", **changes):
     """The case's order with its devices looked at; device 3 of the order attacks."""
     attackers = np.arange(7) == 3
     order = replace(case.order, attackers=attackers, screening=Screening(**changes))
-    return case.engine.train(case.models, order)
+    return case.engine_with(average).train(case.models, order)
 
 
-def by_hand(case, average="mean", trim=0.25, most_norm=None, attack=None):
+def by_hand(case, average="mean", trim=0.34, most_norm=None, attack=None):
     """The same from single devices' models, trained one at a time by the engine itself."""
     order, models = case.order, case.models.clone()
     for edge in np.unique(order.edge_of_device).tolist():
@@ -131,7 +135,7 @@ def by_hand(case, average="mean", trim=0.25, most_norm=None, attack=None):
                 local_steps=order.local_steps[n : n + 1],
                 weight=np.ones(1),
             )
-            row = case.engine.train(case.models, alone).models[edge]
+            row = case.engine_with("mean").train(case.models, alone).models[edge]
             if n == 3 and attack is not None:
                 size = case.flat.num_parameters
                 row = attacked(case.models[edge], row, attack, size, 0, (3, 1, order.devices[n]))
@@ -154,7 +158,7 @@ def by_hand(case, average="mean", trim=0.25, most_norm=None, attack=None):
 CASES = {
     "looked at": {"most_norm": 1e6},
     "median": {"average": "median"},
-    "trimmed": {"average": "trimmed-mean", "trim": 0.34, "most_norm": 1e6},
+    "trimmed": {"average": "trimmed-mean", "most_norm": 1e6},
     "flip": {"attack": ATTACKS["flip"]},
     "noise": {"attack": ATTACKS["noise"], "average": "median"},
     "nan": {"attack": ATTACKS["nan"], "most_norm": 1e6},
@@ -162,23 +166,64 @@ CASES = {
 }
 
 
-def engine_for_workers(chunk: int):
+@dataclass(frozen=True)
+class EngineForWorkers:
     """Made in a worker's own process."""
-    engine = engine_case("stacked", dtype="float64").engine
-    engine.chunk = chunk
-    return engine
+
+    average: str
+
+    @property
+    def whole_edges(self) -> bool:
+        return self.average != "mean"
+
+    def __call__(self):
+        engine = engine_case("stacked", dtype="float64").engine
+        engine.chunk, engine.method = 3, with_aggregator(engine.method, self.average)
+        return engine
+
+
+def with_aggregator(method, average: str):
+    return replace(method, aggregator=AGGREGATORS[average])
+
+
+@dataclass
+class Screened(Case):
+    """A case whose engine can be had with any aggregator; those in processes are started once."""
+
+    in_processes: bool = False
+    started: dict[str, WorkerEngine] = field(default_factory=dict)
+
+    def engine_with(self, average: str):
+        if not self.in_processes:
+            self.engine.method = with_aggregator(self.engine.method, average)
+            return self.engine
+        if average not in self.started:
+            self.started[average] = WorkerEngine(EngineForWorkers(average), self.models, 2)
+        return self.started[average]
 
 
 @pytest.fixture(scope="module", params=["sequential", "stacked", "workers"])
 def case(request):
     kind = request.param
     made = engine_case("sequential" if kind == "sequential" else "stacked", dtype="float64")
-    if kind != "workers":
-        yield made
-        return
-    engine = WorkerEngine(partial(engine_for_workers, 3), made.models, 2)
-    yield replace(made, engine=engine)
-    engine.close()
+    found = Screened(**vars(made), in_processes=kind == "workers")
+    found.engine = found.engine_with("mean")
+    yield found
+    for engine in found.started.values():
+        engine.close()
+
+
+@pytest.mark.parametrize("average", AGGREGATORS)
+def test_an_aggregator_needs_no_screening(case, average):
+    """The models of an edge are all there, whoever trained them; its devices have shares."""
+    order = case.order
+    found = case.engine_with(average).train(case.models, order)
+    wanted = by_hand(case, average)
+    assert float((found.models - wanted).abs().max()) <= 1e-12 * float(
+        (wanted - case.models).norm()
+    )
+    assert (found.refused == ACCEPTED).all()
+    assert (found.devices.sent_bytes == 8 * case.models.shape[1]).all()
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -193,13 +238,13 @@ def test_an_engine_gives_what_single_devices_give(case, name):
 
 
 def test_without_a_refusal_it_is_the_usual_average(case):
-    usual = case.engine.train(case.models, case.order)
+    usual = case.engine_with("mean").train(case.models, case.order)
     looked = screened(case, most_norm=1e6)
     gap = (usual.models - looked.models).norm() / (usual.models - case.models).norm()
     # Who shares a chunk may change how sums are rounded.
     assert float(gap) <= 1e-13
     assert_allclose(usual.loss_sum, looked.loss_sum, rtol=1e-12)
-    assert usual.refused is None
+    assert (usual.refused == ACCEPTED).all()
 
 
 def test_an_edge_whose_updates_are_all_refused_keeps_its_model(case):
@@ -208,7 +253,7 @@ def test_an_edge_whose_updates_are_all_refused_keeps_its_model(case):
         attackers=case.order.edge_of_device == 1,
         screening=Screening(most_norm=10.0, attack=ATTACKS["nan"]),
     )
-    trained = case.engine.train(case.models, order)
+    trained = case.engine_with("mean").train(case.models, order)
     assert torch.equal(trained.models[1], case.models[1])
     assert not torch.equal(trained.models[0], case.models[0])
     assert why(trained.refused) == ["", "", *["not finite"] * 3, "", ""]
@@ -220,7 +265,7 @@ def test_one_device_that_diverges_is_refused_and_a_whole_edge_is_an_error(case):
     models[1] = torch.nan
     order = replace(case.order, screening=Screening(most_norm=10.0))
     with pytest.raises(DivergedError, match=r"global round 3, edge round 1: .* on edge 1"):
-        case.engine.train(models, order)
+        case.engine_with("mean").train(models, order)
     # Where nothing is refused, an attacker's NaN stops the run as any NaN does.
     with pytest.raises(DivergedError, match="the model of device 4 on edge 1 is nan"):
         screened(case, attack=ATTACKS["nan"])

@@ -14,15 +14,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from fedrt.distributed.pool import Pool, Worker
 from fedrt.distributed.shares import Share, share_out
 from fedrt.distributed.worker import Answer, Job, as_tensor
-from fedrt.learning.engine import Trained, TrainingOrder, check_finite
-
-FloatArray = NDArray[np.float64]
+from fedrt.learning.engine import DeviceResults, Trained, TrainingOrder, check_finite
 
 SHARE_BYTES = 64 * 2**20
 """Of models that go to a worker at a time."""
@@ -55,8 +52,7 @@ class RayEngine:
         round_ = _Round(
             models=models,
             result=models.clone(),
-            loss_sum=np.zeros(len(order.devices)),
-            told=np.zeros(len(order.devices)),
+            results=DeviceResults.blank(len(order.devices)),
             # Only for the very models that came out last; others have to be sent.
             before=self.kept if self.kept.models is models else _Kept(),
             after=_Kept(self.calls if again else -1),
@@ -67,15 +63,11 @@ class RayEngine:
         shares = share_out(order, self.pool.size, pieces, most)
         self.kept = _Kept()
         self.pool.carry_out([_Training(share, round_) for share in shares])
-        refused = None
-        if order.screening is None:
-            check_finite(round_.loss_sum, round_.told, order)
-        else:
-            refused = round_.told.astype(np.int64)
+        check_finite(round_.results, order)
         if again:
             self.kept = round_.after
             self.kept.models = round_.result
-        return Trained(round_.result, round_.loss_sum, refused)
+        return Trained(round_.result, round_.results)
 
     def accuracies(self, states: Tensor) -> list[float]:
         """The accuracy of each state on the test set, measured by the workers."""
@@ -104,9 +96,7 @@ class _Round:
 
     models: Tensor
     result: Tensor
-    loss_sum: FloatArray
-    told: FloatArray
-    """Of each device, as `StackedEngine.add_up` says."""
+    results: DeviceResults
     before: _Kept
     after: _Kept
 
@@ -135,10 +125,8 @@ class _Training:
         return worker.actor.train.remote(job)
 
     def take(self, worker: Worker, answer: Answer) -> None:
-        models, losses, told = answer
-        self.round.result[torch.as_tensor(self.share.edges)] = as_tensor(models)
-        self.round.loss_sum[self.share.place] = losses
-        self.round.told[self.share.place] = told
+        self.round.result[torch.as_tensor(self.share.edges)] = as_tensor(answer.models)
+        self.round.results.put(self.share.place, answer.results)
         self.round.after.serial_of_edge |= dict.fromkeys(self.share.edges.tolist(), worker.serial)
 
 

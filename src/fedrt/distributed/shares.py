@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.learning.engine import TrainingOrder
+from fedrt.learning.engine import TrainingOrder, part_of
 
 IntArray = NDArray[np.int64]
 
@@ -51,11 +51,5 @@ def share_out(order: TrainingOrder, workers: int, pieces: int, most_edges: int) 
 
 
 def _part(order: TrainingOrder, edges: IntArray, place: IntArray) -> TrainingOrder:
-    return replace(
-        order,
-        devices=order.devices[place],
-        edge_of_device=np.searchsorted(edges, order.edge_of_device[place]),
-        local_steps=order.local_steps[place],
-        weight=order.weight[place],
-        attackers=None if order.attackers is None else order.attackers[place],
-    )
+    mine = part_of(order, place)
+    return replace(mine, edge_of_device=np.searchsorted(edges, mine.edge_of_device))

@@ -7,7 +7,7 @@ import platform
 import sys
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from torch import Tensor
 from fedrt import __version__
 from fedrt.errors import InputError
 from fedrt.learning.batches import Batches
-from fedrt.learning.engine import TrainingOrder, averaged
+from fedrt.learning.engine import DeviceResults, TrainingOrder, averaged
 from fedrt.learning.engine_stacked import StackedEngine
 from fedrt.learning.evaluate import make_accuracies
 from fedrt.learning.flat import FlatModel
@@ -29,7 +29,6 @@ from fedrt.learning.tuning import tune_gpu
 from fedrt.plugins import set_own_folder
 from fedrt.scenario.model import Scenario
 
-FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 VERSIONS = (__version__, torch.__version__)
@@ -69,8 +68,13 @@ class Job:
     """Under which number to keep what comes out; -1: not at all."""
 
 
-Answer = tuple[NDArray[Any], FloatArray, FloatArray]
-"""A model per edge; each device's sum of losses and what `StackedEngine.add_up` tells of it."""
+class Answer(NamedTuple):
+    """What came of a job."""
+
+    models: NDArray[Any]
+    """One for each edge."""
+    results: DeviceResults
+    """Of each device."""
 
 
 class EdgeWorker:
@@ -129,14 +133,14 @@ class EdgeWorker:
             found = tune_gpu(make, models, len(job.order.devices))
             self.engine = self._stacked(found.chunk, compiled=found.compiled)
         total = torch.zeros(models.shape, dtype=torch.float64, device=models.device)
-        losses, told = self.engine.add_up(models, job.order, total)
+        results = self.engine.add_up(models, job.order, total)
         after = averaged(models, total, job.order)
         live = (job.kept_as, job.keep_as)
         self.kept = {number: rows for number, rows in self.kept.items() if number in live}
         if job.keep_as >= 0:
             rows = self.kept.setdefault(job.keep_as, {})
             rows.update(zip(job.edges.tolist(), after, strict=True))
-        return after.cpu().numpy(), losses, told
+        return Answer(after.cpu().numpy(), results)
 
     def _first(self, job: Job) -> Tensor:
         if job.models is not None:

@@ -1,8 +1,8 @@
-"""Averaging inside a cluster, mixing between servers, and how far the servers' models are apart."""
+"""Mixing between edge servers, and how far their models are apart."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import torch
@@ -10,39 +10,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 FloatArray = NDArray[np.float64]
-
-COLUMNS = 65_536
-"""Coordinates that are sorted together."""
-
-
-def averaging_weights(
-    edge_of_device: NDArray[np.int64], samples: NDArray[np.int64] | None = None
-) -> FloatArray:
-    """Each device's share in its edge's average: equal, or by its number of samples."""
-    amount = np.ones(len(edge_of_device)) if samples is None else samples.astype(np.float64)
-    totals = np.bincount(edge_of_device, weights=amount)
-    return amount / totals[edge_of_device]
-
-
-def weighted_mean(rows: Sequence[Tensor], weight: FloatArray) -> Tensor:
-    """The sum of the rows times their weights, added up in their order, in float64."""
-    total = torch.zeros(rows[0].shape, dtype=torch.float64, device=rows[0].device)
-    for row, share in zip(rows, weight.tolist(), strict=True):
-        total += share * row.double()
-    return total
-
-
-def trimmed_mean(rows: Tensor, cut: int) -> Tensor:
-    """For every column the mean of its values less the `cut` least and greatest, in float64.
-
-    With (n - 1) // 2 cut it is the median.
-    """
-    mean = torch.empty(rows.shape[1], dtype=torch.float64, device=rows.device)
-    for first in range(0, rows.shape[1], COLUMNS):
-        # A block at a time: sorting all at once would take the memory of several copies.
-        block = rows[:, first : first + COLUMNS].sort(dim=0).values
-        mean[first : first + COLUMNS] = block[cut : len(rows) - cut].double().mean(0)
-    return mean
 
 
 def mix(models: Tensor, mixing: FloatArray, gossip_steps: int) -> Tensor:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from dataclasses import dataclass, fields, replace
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -13,17 +13,30 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedrt.errors import FedrtError
+from fedrt.scenario.faults import Attack
 
-if TYPE_CHECKING:
-    from fedrt.learning.screening import Screening
-
+FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+
+ACCEPTED = -1
+"""In place of the reason of a refusal, for an update that was not refused."""
 
 
 class DivergedError(FedrtError):
     """Training left the finite numbers."""
 
     exit_code = 4
+
+
+@dataclass(frozen=True)
+class Screening:
+    """How an edge server looks at the updates it gets before it counts them."""
+
+    most_norm: float | None = None
+    """Refused above so many times the edge's median norm; None: nothing is refused."""
+    attack: Attack | None = None
+    seed: int = 0
+    """Of the attackers' noise."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +54,42 @@ class TrainingOrder:
     then: tuple[int, int] | None = None
     """The (t, r) of the order that follows, if one does: its batches may be drawn meanwhile."""
     screening: Screening | None = None
-    """How updates are looked at before they count; None: they are averaged as they come."""
+    """How updates are looked at before they count; None: all of them count."""
     attackers: NDArray[np.bool_] | None = None
     """Per device, where some send something else than they trained."""
+
+
+PER_DEVICE = ("devices", "edge_of_device", "local_steps", "weight", "attackers")
+"""The fields of an order that have a value for each of its devices."""
+
+
+@dataclass(frozen=True)
+class DeviceResults:
+    """What training gave of each device of an order, by its place there."""
+
+    loss_sum: FloatArray
+    """The sum of its mini-batch losses."""
+    largest: FloatArray
+    """The greatest absolute number in the model it sent; not finite where training diverged."""
+    refused: IntArray
+    """Why its update was refused (`turns.REASONS`), or `ACCEPTED`."""
+    sent_bytes: IntArray
+    """The size of the message with its update."""
+
+    @classmethod
+    def blank(cls, count: int) -> DeviceResults:
+        """Of so many devices, to be filled in."""
+        whole = np.zeros(count, dtype=np.int64)
+        return cls(np.zeros(count), np.zeros(count), np.full(count, ACCEPTED), whole)
+
+    def put(self, place: slice | IntArray, found: DeviceResults) -> None:
+        """Fill in the results of some devices."""
+        for field in fields(self):
+            getattr(self, field.name)[place] = getattr(found, field.name)
+
+    def part(self, place: slice) -> DeviceResults:
+        """The results of some devices."""
+        return DeviceResults(*(getattr(self, field.name)[place] for field in fields(self)))
 
 
 @dataclass(frozen=True)
@@ -52,11 +98,17 @@ class Trained:
 
     models: Tensor
     """C x P, one row per edge; an edge that nobody trained for keeps its model."""
-    loss_sum: NDArray[np.float64]
-    """Per device of the order: the sum of its mini-batch losses."""
-    refused: IntArray | None = None
-    """Per device of the order: why its update was refused (`turns.REASONS`), -1 where it was not;
-    None where none was looked at."""
+    devices: DeviceResults
+
+    @property
+    def loss_sum(self) -> FloatArray:
+        """Per device of the order: the sum of its mini-batch losses."""
+        return self.devices.loss_sum
+
+    @property
+    def refused(self) -> IntArray:
+        """Per device of the order: why its update was refused, or `ACCEPTED`."""
+        return self.devices.refused
 
 
 class Engine(Protocol):
@@ -70,16 +122,13 @@ class Engine(Protocol):
         ...
 
 
-def part_of(order: TrainingOrder, part: slice) -> TrainingOrder:
-    """The order for a run of its devices."""
-    return replace(
-        order,
-        devices=order.devices[part],
-        edge_of_device=order.edge_of_device[part],
-        local_steps=order.local_steps[part],
-        weight=order.weight[part],
-        attackers=None if order.attackers is None else order.attackers[part],
-    )
+def part_of(order: TrainingOrder, part: slice | IntArray) -> TrainingOrder:
+    """The order for some of its devices."""
+    held = {name: getattr(order, name) for name in PER_DEVICE}
+    mine: dict[str, Any] = {
+        name: None if array is None else array[part] for name, array in held.items()
+    }
+    return replace(order, **mine)
 
 
 def edge_starts(edge_of_device: IntArray) -> list[int]:
@@ -106,19 +155,19 @@ class Closes(Protocol):
         ...
 
 
-def check_finite(
-    loss_sum: NDArray[np.float64], greatest: NDArray[np.float64], order: TrainingOrder
-) -> None:
-    """Stop where a loss, or the greatest number of a trained model, is not finite; name the first.
+def check_finite(results: DeviceResults, order: TrainingOrder) -> None:
+    """Stop where the loss or the model of a device that counts is not finite; name the first.
 
     The model is looked at too: its last step may leave the finite numbers after the last loss.
     """
-    bad = np.flatnonzero(~(np.isfinite(loss_sum) & np.isfinite(greatest)))
+    loss_sum, largest = results.loss_sum, results.largest
+    diverged = ~(np.isfinite(loss_sum) & np.isfinite(largest))
+    bad = np.flatnonzero(diverged & (results.refused == ACCEPTED))
     if bad.size:
         n = int(bad[0])
         others = f" and {bad.size - 1} more" if bad.size > 1 else ""
         lost = not np.isfinite(loss_sum[n])
-        what, value = ("loss", loss_sum[n]) if lost else ("model", greatest[n])
+        what, value = ("loss", loss_sum[n]) if lost else ("model", largest[n])
         raise DivergedError(
             f"global round {order.t}, edge round {order.r}: the {what} of device {order.devices[n]}"
             f" on edge {order.edge_of_device[n]}{others} is {value}; try a lower"
@@ -137,21 +186,10 @@ def own_randomness(device: torch.device) -> Iterator[torch.Generator]:
         yield torch.cuda.default_generators[torch.cuda.current_device()]
 
 
-def trained(
-    models: Tensor,
-    total: Tensor,
-    order: TrainingOrder,
-    loss_sum: NDArray[np.float64],
-    told: NDArray[np.float64],
-) -> Trained:
-    """What an edge round gave, from its edges' averages and what is told of each device.
-
-    That is the greatest number in its model, looked at here; or why its update was refused.
-    """
-    if order.screening is None:
-        check_finite(loss_sum, told, order)
-        return Trained(averaged(models, total, order), loss_sum)
-    return Trained(averaged(models, total, order), loss_sum, told.astype(np.int64))
+def trained(models: Tensor, total: Tensor, order: TrainingOrder, results: DeviceResults) -> Trained:
+    """What an edge round gave, from its edges' averages and what is known of each device."""
+    check_finite(results, order)
+    return Trained(averaged(models, total, order), results)
 
 
 def averaged(models: Tensor, total: Tensor, order: TrainingOrder) -> Tensor:

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from fedrt.learning.batches import Batches
-from fedrt.learning.engine import Trained, TrainingOrder, own_randomness, trained
+from fedrt.learning.engine import (
+    DeviceResults,
+    Trained,
+    TrainingOrder,
+    own_randomness,
+    trained,
+)
 from fedrt.learning.flat import FlatModel
 from fedrt.learning.method import Method
 from fedrt.learning.models import model_code
 from fedrt.learning.plain import PlainSteps
 from fedrt.learning.samples import Samples
-from fedrt.learning.screening import train_screened
-
-FloatArray = NDArray[np.float64]
+from fedrt.learning.screening import EdgeServer, needs_rows, train_edge_by_edge
 
 
 class SequentialEngine:
@@ -37,6 +39,7 @@ class SequentialEngine:
         half: bool = False,
     ) -> None:
         self.model, self.batches, self.augment = model, batches, augment
+        self.method = method
         self.steps = PlainSteps(model, samples, method, half)
 
     def train(self, models: Tensor, order: TrainingOrder) -> Trained:
@@ -45,25 +48,27 @@ class SequentialEngine:
 
     def _train(self, models: Tensor, order: TrainingOrder) -> Trained:
         total = torch.zeros(models.shape, dtype=torch.float64, device=models.device)
-        if order.screening is not None:
-            size = self.model.num_parameters
-            found = train_screened(
-                self.train_rows, models, order, total, group=1, num_parameters=size
-            )
-            return trained(models, total, order, *found)
-        loss_sum, greatest = np.zeros(len(order.devices)), np.zeros(len(order.devices))
-        for n, state, loss in self._trained(models, order):
-            loss_sum[n], greatest[n] = loss, float(state.abs().max())
+        aggregator = self.method.aggregator
+        if needs_rows(order, aggregator):
+            server = EdgeServer(aggregator, self.model.num_parameters)
+            given = (models, order, total, server)
+            results = train_edge_by_edge(self.train_rows, *given, group=1)
+            return trained(models, total, order, results)
+        results = DeviceResults.blank(len(order.devices))
+        for n, state in self._trained(models, order, results):
             total[order.edge_of_device[n]] += float(order.weight[n]) * state.double()
-        return trained(models, total, order, loss_sum, greatest)
+        return trained(models, total, order, results)
 
-    def train_rows(self, models: Tensor, order: TrainingOrder) -> tuple[Tensor, FloatArray]:
-        """Every device's model, a row each, and the loss sums."""
-        found = [(state, loss) for _, state, loss in self._trained(models, order)]
-        return torch.stack([state for state, _ in found]), np.array([loss for _, loss in found])
+    def train_rows(self, models: Tensor, order: TrainingOrder) -> tuple[Tensor, DeviceResults]:
+        """The model that every device sends, a row each, and what is known of each."""
+        results = DeviceResults.blank(len(order.devices))
+        rows = [state for _, state in self._trained(models, order, results)]
+        return torch.stack(rows), results
 
-    def _trained(self, models: Tensor, order: TrainingOrder) -> Iterator[tuple[int, Tensor, float]]:
-        """Each device's place in the order, its model, and the sum of its losses."""
+    def _trained(
+        self, models: Tensor, order: TrainingOrder, results: DeviceResults
+    ) -> Iterator[tuple[int, Tensor]]:
+        """Each device's place in the order and its model; fills in the results."""
         device = models.device
         steps = int(order.local_steps.max(initial=0))
         draw = (order.t, order.r, steps, order.devices)
@@ -78,5 +83,7 @@ class SequentialEngine:
                 generator.manual_seed(seeds[n])
                 count = int(order.local_steps[n])
                 shifts = None if augmentation is None else augmentation[:count, n]
-                loss = float(self.steps.train_device(chosen[:count, n], shifts))
-                yield n, self.model.state(), loss
+                results.loss_sum[n] = float(self.steps.train_device(chosen[:count, n], shifts))
+                state = self.model.state()
+                results.largest[n], results.sent_bytes[n] = float(state.abs().max()), state.nbytes
+                yield n, state

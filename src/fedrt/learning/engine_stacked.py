@@ -11,17 +11,22 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedrt.learning.batches import Batches
-from fedrt.learning.engine import Trained, TrainingOrder, own_randomness, trained
+from fedrt.learning.engine import (
+    DeviceResults,
+    Trained,
+    TrainingOrder,
+    own_randomness,
+    trained,
+)
 from fedrt.learning.flat import FlatModel
 from fedrt.learning.method import Method
 from fedrt.learning.models import model_code
 from fedrt.learning.plain import PlainSteps
 from fedrt.learning.samples import Samples
-from fedrt.learning.screening import train_screened
+from fedrt.learning.screening import EdgeServer, needs_rows, train_edge_by_edge
 from fedrt.learning.stack import STACKED_FORMS, StackedModule
 from fedrt.learning.step import ChunkState, StepRule
 
-FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 PLAIN = ("plain", "channels-last")
@@ -96,31 +101,25 @@ class StackedEngine:
 
     def train(self, models: Tensor, order: TrainingOrder) -> Trained:
         total = torch.zeros(models.shape, dtype=torch.float64, device=models.device)
-        return trained(models, total, order, *self.add_up(models, order, total))
+        return trained(models, total, order, self.add_up(models, order, total))
 
-    def add_up(
-        self, models: Tensor, order: TrainingOrder, total: Tensor
-    ) -> tuple[FloatArray, FloatArray]:
-        """Put the averages of the order's edges into their rows of `total`, which are zero.
-
-        The devices' loss sums, and what `trained` wants to be told of each.
-        """
-        if order.screening is None:
+    def add_up(self, models: Tensor, order: TrainingOrder, total: Tensor) -> DeviceResults:
+        """Put the new models of the order's edges into their rows of `total`, which are zero."""
+        aggregator = self.method.aggregator
+        if not needs_rows(order, aggregator):
             return self.add_trained(models, order, total)
-        size = self.model.num_parameters
         # Whole edges at a time, as few as fill a chunk: what comes next is not drawn ahead.
         order = replace(order, then=None)
-        return train_screened(
-            self.train_rows, models, order, total, group=self.chunk, num_parameters=size
-        )
+        server = EdgeServer(aggregator, self.model.num_parameters)
+        given = (models, order, total, server)
+        return train_edge_by_edge(self.train_rows, *given, group=self.chunk)
 
-    def train_rows(self, models: Tensor, order: TrainingOrder) -> tuple[Tensor, FloatArray]:
-        """Every device's model, a row each, and the loss sums."""
+    def train_rows(self, models: Tensor, order: TrainingOrder) -> tuple[Tensor, DeviceResults]:
+        """The model that every device sends, a row each, and what is known of each."""
         rows = torch.empty(
             (len(order.devices), models.shape[1]), dtype=models.dtype, device=models.device
         )
-        loss_sum, _ = self.add_trained(models, order, rows=rows)
-        return rows, loss_sum
+        return rows, self.add_trained(models, order, rows=rows)
 
     def add_trained(
         self,
@@ -128,13 +127,13 @@ class StackedEngine:
         order: TrainingOrder,
         total: Tensor | None = None,
         rows: Tensor | None = None,
-    ) -> tuple[FloatArray, FloatArray]:
+    ) -> DeviceResults:
         """Add every trained model times its weight to its edge's row of `total`.
 
-        And put it into its own row of `rows`, where that is given. The devices' loss sums, and the
-        greatest number in each one's model.
+        And put it into its own row of `rows`, where that is given.
         """
-        found = np.zeros((2, len(order.devices)))
+        results = DeviceResults.blank(len(order.devices))
+        results.sent_bytes[:] = models.element_size() * models.shape[1]
         blocks = self._blocks(order)
         for places in blocks:
             block = np.concatenate(places)
@@ -148,16 +147,15 @@ class StackedEngine:
                     _add_up(total, chunk, joined)
                 if rows is not None:
                     rows[torch.as_tensor(place, device=rows.device)] = joined[: len(place)]
-                least, most = joined.aminmax(dim=1)
-                largest = torch.maximum(-least, most).double()
-                waiting.append((place, torch.stack([losses, largest])))
+                waiting.append((place, torch.stack([losses, _largest(joined)])))
                 first += len(place)
             if models.is_cuda and order.then is not None and len(blocks) == 1:
                 # A GPU is still at work: draw what most likely comes next.
                 self._draw(*order.then, order, block)
             for place, both in waiting:
-                found[:, place] = both.cpu().numpy()[:, : len(place)]
-        return found[0], found[1]
+                found = both.cpu().numpy()[:, : len(place)]
+                results.loss_sum[place], results.largest[place] = found
+        return results
 
     def _blocks(self, order: TrainingOrder) -> list[list[IntArray]]:
         """Places in the order that train together, by blocks whose batches are drawn together.
@@ -252,6 +250,12 @@ def _edge_blocks(order: TrainingOrder, chunk: int) -> list[list[IntArray]]:
             blocks[-1].append(place)
             held += len(place)
     return blocks
+
+
+def _largest(joined: Tensor) -> Tensor:
+    """The greatest absolute number in each row, in float64."""
+    least, most = joined.aminmax(dim=1)
+    return torch.maximum(-least, most).double()
 
 
 def _add_up(total: Tensor, chunk: _Chunk, joined: Tensor) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any, Literal, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,15 +12,9 @@ from numpy.typing import NDArray
 
 from fedrt.control.consensus import DistanceEstimate
 from fedrt.control.mixing import mixing_of
-from fedrt.learning.aggregate import (
-    average,
-    averaging_weights,
-    distance_to_average,
-    mix,
-    pairwise_distance,
-)
-from fedrt.learning.engine import Trained, TrainingOrder
-from fedrt.learning.screening import ACCEPTED, Screening
+from fedrt.learning.aggregate import average, distance_to_average, mix, pairwise_distance
+from fedrt.learning.aggregators import averaging_weights
+from fedrt.learning.engine import ACCEPTED, Screening, Trained, TrainingOrder
 from fedrt.learning.setup import Setup
 from fedrt.turns import (
     Distances,
@@ -88,8 +82,6 @@ class Trainer:
         self, turn: EdgeRound, order: TrainingOrder, trained: Trained
     ) -> NDArray[np.bool_]:
         """Whose update was not refused; the others are written down."""
-        if trained.refused is None:
-            return np.ones(len(order.devices), dtype=bool)
         bad = trained.refused != ACCEPTED
         r = np.full(int(bad.sum()), turn.r)
         self.refusals.append(np.column_stack([r, order.devices[bad], trained.refused[bad]]))
@@ -141,16 +133,15 @@ class Trainer:
     def _order(self, turn: EdgeRound) -> TrainingOrder:
         came = turn.delivered
         who, edge_of_device = turn.who[came], turn.seen.edge_of_device[came]
-        samples, world = None, self.setup.world
-        if world.scenario.learning.averaging == "samples":
-            samples = self.setup.batches.sizes[who]
+        world, samples = self.setup.world, self.setup.batches.sizes[who]
+        weight = averaging_weights(edge_of_device, self.setup.method.aggregator, samples)
         return TrainingOrder(
             t=turn.t,
             r=turn.r,
             devices=who,
             edge_of_device=edge_of_device,
             local_steps=turn.plan.local_steps[came],
-            weight=averaging_weights(edge_of_device, samples),
+            weight=weight,
             then=self._next(turn),
             screening=screening_of(world),
             attackers=None if world.faults is None else world.faults.attackers[who],
@@ -198,17 +189,9 @@ class Trainer:
 
 
 def screening_of(world: World) -> Screening | None:
-    """How the scenario has updates looked at; None where they are averaged as they come."""
-    learning, faults = world.scenario.learning, world.scenario.faults
-    average = "mean" if learning.averaging in ("uniform", "samples") else learning.averaging
-    refuse = faults is not None and faults.refuse
-    attack = None if faults is None else faults.attack
-    if average == "mean" and not refuse and attack is None:
+    """How the scenario has updates looked at; None where all of them count."""
+    faults = world.scenario.faults
+    if faults is None or (not faults.refuse and faults.attack is None):
         return None
-    return Screening(
-        average=cast(Literal["mean", "median", "trimmed-mean"], average),
-        trim=0.25 if learning.trim is None else learning.trim,
-        most_norm=faults.refuse_norm if faults is not None and faults.refuse else None,
-        attack=attack,
-        seed=world.seed,
-    )
+    most_norm = faults.refuse_norm if faults.refuse else None
+    return Screening(most_norm=most_norm, attack=faults.attack, seed=world.seed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fedrt.learning.aggregators import Aggregator, make_aggregator
 from fedrt.learning.optimisers import Optimiser, make_optimiser
 from fedrt.learning.tasks import Task, make_task
 from fedrt.scenario.model import Learning
@@ -15,8 +16,9 @@ class Method:
 
     optimiser: Optimiser
     task: Task
+    aggregator: Aggregator
 
 
 def make_method(learning: Learning) -> Method:
     """The method that a scenario's `[learning]` describes."""
-    return Method(make_optimiser(learning), make_task(learning))
+    return Method(make_optimiser(learning), make_task(learning), make_aggregator(learning))

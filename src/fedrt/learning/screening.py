@@ -1,82 +1,87 @@
-"""Edge averages of updates that nobody vouches for: looked at, some refused, then averaged.
+"""Edge servers that look at updates nobody vouches for, and refuse some.
 
 Who sends something else than it trained (an attack, to test against) sends it here, before anybody
-looks. All devices of an edge have to be there before one can be judged, so engines hand over the
-models of whole edges, a few edges at a time.
+looks. All devices of an edge server have to be there before one can be judged, so engines hand over
+the models of whole edges, a few edges at a time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import pairwise
-from typing import Literal, assert_never
+from typing import NamedTuple, assert_never
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedrt.learning.aggregate import trimmed_mean, weighted_mean
-from fedrt.learning.engine import TrainingOrder, check_finite, edge_starts, part_of
+from fedrt.learning.aggregators import Aggregator, aggregated, is_linear
+from fedrt.learning.engine import (
+    ACCEPTED,
+    DeviceResults,
+    Screening,
+    TrainingOrder,
+    check_finite,
+    edge_starts,
+    part_of,
+)
 from fedrt.scenario.faults import Attack, Noise, NotANumber, SignFlip, WrongShape
 from fedrt.seeding import stream
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-ACCEPTED = -1
 NOT_FINITE, WRONG_SHAPE, FAR_BEYOND = range(3)
 """Places in `fedrt.turns.REASONS`."""
 FEWEST = 3
 """Updates that an edge must have for a norm to be far beyond the others."""
 
-TrainRows = Callable[[Tensor, TrainingOrder], tuple[Tensor, FloatArray]]
-"""The models that an order's devices end with, a row each, and their loss sums."""
+TrainRows = Callable[[Tensor, TrainingOrder], tuple[Tensor, DeviceResults]]
+"""The models that an order's devices send, a row each, and what is known of each device."""
 
 
-@dataclass(frozen=True)
-class Screening:
-    """How an edge server treats the updates it gets."""
+class EdgeServer(NamedTuple):
+    """How edge servers treat the models they get."""
 
-    average: Literal["mean", "median", "trimmed-mean"] = "mean"
-    trim: float = 0.25
-    """The share that a trimmed mean leaves out at each end."""
-    most_norm: float | None = None
-    """Refused above so many times the edge's median norm; None: nothing is refused."""
-    attack: Attack | None = None
-    seed: int = 0
-    """Of the attackers' noise."""
+    aggregator: Aggregator
+    num_parameters: int
+    """Of a model; its other numbers are buffers."""
 
 
-def train_screened(
+def needs_rows(order: TrainingOrder, aggregator: Aggregator) -> bool:
+    """Whether the models of an edge's devices must all be there before they are averaged."""
+    return order.screening is not None or not is_linear(aggregator)
+
+
+def train_edge_by_edge(
     train_rows: TrainRows,
     models: Tensor,
     order: TrainingOrder,
     total: Tensor,
-    *,
+    server: EdgeServer,
     group: int,
-    num_parameters: int,
-) -> tuple[FloatArray, FloatArray]:
-    """Put every edge's average into its row of `total`; an edge without any keeps its model.
+) -> DeviceResults:
+    """Put every edge's new model into its row of `total`; an edge that refuses all keeps its own.
 
-    The devices' loss sums, and for each device why its update was refused, or `ACCEPTED`. Edges are
-    trained together until they have `group` devices.
+    Edges are trained together until they have `group` devices.
     """
-    loss_sum = np.zeros(len(order.devices))
-    refused = np.full(len(order.devices), ACCEPTED)
+    results = DeviceResults.blank(len(order.devices))
     for edges in edge_groups(order.edge_of_device, group):
         whole = slice(edges[0].start, edges[-1].stop)
-        rows, loss_sum[whole] = train_rows(models, part_of(order, whole))
+        rows, found = train_rows(models, part_of(order, whole))
+        results.put(whole, found)
         for part in edges:
             edge = int(order.edge_of_device[part.start])
-            mine = part_of(order, part)
             own = rows[part.start - whole.start : part.stop - whole.start]
-            average, refused[part] = edge_average(
-                models[edge], own, loss_sum[part], mine, num_parameters
+            of_edge = results.part(part)
+            average, seen = judge_and_average(
+                models[edge], own, of_edge, part_of(order, part), server
             )
+            results.put(part, seen)
             total[edge] = models[edge].double() if average is None else average
-    return loss_sum, refused.astype(np.float64)
+    return results
 
 
 def edge_groups(edge_of_device: IntArray, least: int) -> Iterator[list[slice]]:
@@ -91,46 +96,52 @@ def edge_groups(edge_of_device: IntArray, least: int) -> Iterator[list[slice]]:
         yield group
 
 
-def edge_average(
-    model: Tensor, rows: Tensor, loss_sum: FloatArray, order: TrainingOrder, num_parameters: int
-) -> tuple[Tensor | None, IntArray]:
-    """What an edge makes of its devices' models, in float64, and whom it refused.
+def judge_and_average(
+    model: Tensor, rows: Tensor, results: DeviceResults, order: TrainingOrder, server: EdgeServer
+) -> tuple[Tensor | None, DeviceResults]:
+    """The new model of one edge server, in float64, and the results with whom it refused.
 
     None where it refused all. If no device at all came to a finite model by itself, training has
     diverged, and that is an error as it is without screening.
     """
-    screening = order.screening
-    assert screening is not None
-    honest = rows.abs().amax(1).double().cpu().numpy()
-    if not (np.isfinite(honest) & np.isfinite(loss_sum)).any():
-        check_finite(loss_sum, honest, order)
-    sent = list(rows)
-    if order.attackers is not None and screening.attack is not None:
-        for n in np.flatnonzero(order.attackers).tolist():
-            key = (order.t, order.r, int(order.devices[n]))
-            sent[n] = attacked(
-                model, rows[n], screening.attack, num_parameters, screening.seed, key
-            )
-    reasons = np.full(len(sent), ACCEPTED)
+    screening, loss_sum = order.screening or Screening(), results.loss_sum
+    if not (np.isfinite(results.largest) & np.isfinite(loss_sum)).any():
+        check_finite(results, order)
+    sent = _sent(model, rows, order, screening, server.num_parameters)
+    reasons, largest = np.full(len(rows), ACCEPTED), results.largest
     if screening.most_norm is not None:
-        reasons = judged(model, sent, num_parameters, screening.most_norm)
+        reasons = judged(model, sent, server.num_parameters, screening.most_norm)
         reasons[(reasons == ACCEPTED) & ~np.isfinite(loss_sum)] = NOT_FINITE
-    else:
-        check_finite(loss_sum, np.array([float(row.abs().max()) for row in sent]), order)
+    elif sent is not rows:
+        largest = np.array([float(row.abs().max()) for row in sent])
+    results = replace(results, refused=reasons, largest=largest)
+    check_finite(results, order)
     good = np.flatnonzero(reasons == ACCEPTED)
     if not good.size:
-        return None, reasons
-    accepted = [sent[n] for n in good.tolist()]
-    if screening.average == "mean":
-        weight = order.weight[good]
-        return weighted_mean(accepted, weight / weight.sum()), reasons
-    count = len(accepted)
-    cut = (count - 1) // 2 if screening.average == "median" else int(screening.trim * count)
-    return trimmed_mean(torch.stack(accepted), cut), reasons
+        return None, results
+    accepted = rows
+    if sent is not rows or good.size < len(rows):
+        accepted = torch.stack([sent[n] for n in good.tolist()])
+    weight = order.weight[good]
+    return aggregated(server.aggregator, model, accepted, weight / weight.sum()), results
+
+
+def _sent(
+    model: Tensor, rows: Tensor, order: TrainingOrder, screening: Screening, num_parameters: int
+) -> Tensor | list[Tensor]:
+    """What arrives: every device's model, or what an attacker sends instead."""
+    if order.attackers is None or screening.attack is None or not order.attackers.any():
+        return rows
+    sent = list(rows)
+    for n in np.flatnonzero(order.attackers).tolist():
+        key = (order.t, order.r, int(order.devices[n]))
+        attack, seed = screening.attack, screening.seed
+        sent[n] = attacked(model, rows[n], attack, num_parameters, seed, key)
+    return sent
 
 
 def judged(
-    model: Tensor, sent: Sequence[Tensor], num_parameters: int, most_norm: float
+    model: Tensor, sent: Tensor | Sequence[Tensor], num_parameters: int, most_norm: float
 ) -> IntArray:
     """Why each update is refused, or `ACCEPTED`.
 

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from fedrt.checks import problem
 from fedrt.errors import InputError, reason
+from fedrt.learning.aggregators import is_linear, make_aggregator
 from fedrt.learning.batches import Batches
 from fedrt.learning.data_digest import data_digest
 from fedrt.learning.engine import Closes, Engine, Evaluates
@@ -114,6 +115,11 @@ class WorkerRecipe:
     seed: int
     chunk: int
     form: str = "grouped"
+
+    @property
+    def whole_edges(self) -> bool:
+        """Whether an edge's models must all be there before they are averaged."""
+        return not is_linear(make_aggregator(self.scenario.learning))
 
     def __call__(self) -> StackedEngine:
         learning = self.scenario.learning

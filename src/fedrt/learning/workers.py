@@ -21,7 +21,14 @@ from torch import Tensor
 
 from fedrt.children import SAFE_PATH, environment
 from fedrt.errors import FedrtError, reason
-from fedrt.learning.engine import Trained, TrainingOrder, edge_starts, part_of, trained
+from fedrt.learning.engine import (
+    DeviceResults,
+    Trained,
+    TrainingOrder,
+    edge_starts,
+    part_of,
+    trained,
+)
 from fedrt.learning.engine_stacked import StackedEngine
 from fedrt.learning.resources import refuse_too_little, scarce, why_it_died
 from fedrt.signals import uninterrupted
@@ -38,11 +45,16 @@ MakeEngine = Callable[[], StackedEngine]
 
 
 class WorkerEngine:
-    """The stacked engine in several processes; `make` must be picklable."""
+    """The stacked engine in several processes; `make` must be picklable.
+
+    Where it says `whole_edges`, no two of them train devices of one edge: its models must all be
+    there before they are averaged.
+    """
 
     name = "stacked"
 
     def __init__(self, make: MakeEngine, models: Tensor, workers: int) -> None:
+        self.whole_edges: bool = getattr(make, "whole_edges", False)
         sums = 8 * workers * models.numel()
         refuse_too_little(make, (models.nbytes, sums), workers)
         self.form: str = getattr(make, "form", "grouped")
@@ -71,17 +83,18 @@ class WorkerEngine:
 
     def train(self, models: Tensor, order: TrainingOrder) -> Trained:
         self.models.copy_(models)
-        shares = split_order(order, len(self.links))
+        whole = self.whole_edges or order.screening is not None
+        shares = split_order(order, len(self.links), whole_edges=whole)
         for number, (_, share) in enumerate(shares):
             self._send(number, share)
-        found = np.zeros((2, len(order.devices)))
+        results = DeviceResults.blank(len(order.devices))
         # Every answer is taken before one that failed is raised: none is left for the next order.
         answers = [self._receive(number) for number in range(len(self.links))]
         for answer, (part, _) in zip(answers, shares, strict=True):
             if isinstance(answer, BaseException):
                 raise answer
-            found[:, part] = answer
-        return trained(models, self.totals.sum(0), order, *found)
+            results.put(part, answer)
+        return trained(models, self.totals.sum(0), order, results)
 
     def _send(self, number: int, share: TrainingOrder) -> None:
         try:
@@ -110,15 +123,17 @@ class WorkerEngine:
                 process.join()
 
 
-def split_order(order: TrainingOrder, shares: int) -> list[tuple[slice, TrainingOrder]]:
+def split_order(
+    order: TrainingOrder, shares: int, *, whole_edges: bool
+) -> list[tuple[slice, TrainingOrder]]:
     """The order in runs of devices with about equal numbers of steps.
 
-    Where updates are looked at, an edge's devices stay together: the share's worker does it.
+    With `whole_edges` an edge's devices stay together: the share's worker averages them.
     """
     done = np.cumsum(order.local_steps)
     middle = done - order.local_steps / 2
     cuts = np.searchsorted(middle, order.local_steps.sum() * np.arange(1, shares) / shares)
-    if order.screening is not None:
+    if whole_edges:
         between = [*edge_starts(order.edge_of_device), len(order.devices)]
         cuts = np.array(between)[np.searchsorted(between, cuts)]
     ends = [0, *cuts.tolist(), len(order.devices)]

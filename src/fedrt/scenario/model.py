@@ -232,6 +232,7 @@ Partition = (
 )
 
 
+AGGREGATORS = ("uniform", "samples", "median", "trimmed-mean")
 OPTIMISERS = ("sgd",)
 TASKS = ("classification",)
 """Names of what `fedrt.learning` has for each of these; a test holds them equal."""
@@ -255,7 +256,7 @@ class Learning:
     """What the loss and the accuracy are; without it `classification`."""
     augment: bool = setting(Flag(), False)
     """Random crops with 4 pixels of padding, and mirror images."""
-    averaging: str = setting(OneOf(("uniform", "samples", "median", "trimmed-mean")), "uniform")
+    averaging: str | Custom = setting(Entry(AGGREGATORS, Custom), "uniform")
     """What a device's model counts in its edge's average: the same, or its number of samples; or a
     rule for every coordinate by itself that a few wrong models cannot move far."""
     trim: float | None = setting(Real(least=0, most=0.49), None)

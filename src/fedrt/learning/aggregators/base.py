@@ -1,0 +1,74 @@
+"""What an aggregator is, and how edge servers use one."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fedrt.learning.entries import OwnEntry, refuse
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+class Aggregator(Protocol):
+    """What an edge server makes of the models that its devices have sent.
+
+    Two more attributes may be there. `weigh(samples)` says what each device counts by its number of
+    samples, in any unit; without it that number. `linear = True` says that the result is the sum of
+    the models, each times its share: engines may then add up models as they come, and keep none.
+    """
+
+    def aggregate(self, model: Tensor, rows: Tensor, share: FloatArray) -> Tensor:
+        """The edge server's new model, best in float64.
+
+        `model` is the one its devices started from, `rows` has one accepted model in each row, and
+        the shares of their devices add up to 1.
+        """
+        ...
+
+
+def is_linear(aggregator: Aggregator) -> bool:
+    """Whether the result is the sum of the models times their shares."""
+    return bool(getattr(aggregator, "linear", False))
+
+
+def averaging_weights(
+    edge_of_device: IntArray, aggregator: Aggregator, samples: IntArray
+) -> FloatArray:
+    """Each device's share in its edge server's average; they add up to 1 for each server."""
+    weigh: Any = getattr(aggregator, "weigh", None)
+    amount = samples.astype(np.float64) if weigh is None else weigh(samples)
+    if isinstance(aggregator, OwnEntry):
+        amount = _checked_amount(aggregator, amount, len(samples))
+    totals = np.bincount(edge_of_device, weights=amount)
+    if isinstance(aggregator, OwnEntry) and not (totals[edge_of_device] > 0).all():
+        raise refuse(aggregator, "weigh must let some device of each edge server count")
+    shares: FloatArray = amount / totals[edge_of_device]
+    return shares
+
+
+def _checked_amount(aggregator: OwnEntry, amount: Any, count: int) -> FloatArray:
+    try:
+        found = np.asarray(amount, dtype=np.float64)
+    except (TypeError, ValueError):
+        found = np.full(0, np.nan)
+    if found.shape != (count,) or not (np.isfinite(found) & (found >= 0)).all():
+        raise refuse(aggregator, "weigh must return a number >= 0 for each device")
+    return found
+
+
+def aggregated(aggregator: Aggregator, model: Tensor, rows: Tensor, share: FloatArray) -> Tensor:
+    """The edge server's new model in float64; what a user's own aggregator returns is looked at."""
+    found: Any = aggregator.aggregate(model, rows, share)
+    if isinstance(aggregator, OwnEntry):
+        if not isinstance(found, Tensor) or found.shape != model.shape:
+            raise refuse(aggregator, f"aggregate must return a tensor of {len(model)} numbers")
+        if not bool(torch.isfinite(found).all()):
+            raise refuse(aggregator, "aggregate must return finite numbers")
+    result: Tensor = found.to(device=model.device, dtype=torch.float64)
+    return result

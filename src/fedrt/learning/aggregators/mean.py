@@ -1,0 +1,41 @@
+"""The weighted mean of the models: all devices count the same, or by their number of samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedrt.learning.aggregators.base import FloatArray, IntArray
+from fedrt.scenario.model import Learning
+
+
+@dataclass(frozen=True)
+class Mean:
+    """The sum of the models times their shares, added up in their order, in float64."""
+
+    by_samples: bool = False
+    linear: bool = True
+
+    @classmethod
+    def uniform(cls, learning: Learning) -> Mean:
+        """Every device counts the same."""
+        return cls()
+
+    @classmethod
+    def samples(cls, learning: Learning) -> Mean:
+        """A device counts by its number of samples."""
+        return cls(by_samples=True)
+
+    def weigh(self, samples: IntArray) -> FloatArray:
+        """1 for each device, or its number of samples."""
+        return samples.astype(np.float64) if self.by_samples else np.ones(len(samples))
+
+    def aggregate(self, model: Tensor, rows: Tensor, share: FloatArray) -> Tensor:
+        """What engines add up on the way, where they need no rows."""
+        total = torch.zeros(rows.shape[1], dtype=torch.float64, device=rows.device)
+        for row, part in zip(rows, share.tolist(), strict=True):
+            total += part * row.double()
+        return total

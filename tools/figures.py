@@ -82,7 +82,11 @@ class Checked:
 
 def pages() -> list[str]:
     """The pages whose figures are looked after."""
-    return ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
+    return [
+        "README.md",
+        "CONTRIBUTING.md",
+        *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")),
+    ]
 
 
 def check(name: str, text: str | None = None) -> Checked:

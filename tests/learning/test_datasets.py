@@ -253,6 +253,8 @@ def test_femnist_writers_have_100_samples_and_a_tenth_tests(counts, seed, data):
         assert abs(test.sum() - 0.1 * size) <= 0.5
         (name,) = set(original[drawn.train_images[train].ravel().astype(int)])
         assert {name} == set(original[drawn.test_images[test].ravel().astype(int)])
+        # Labels stay with their images: here every writer has written one thing alone.
+        assert {name % 62} == set(drawn.train_labels[train]) | set(drawn.test_labels[test])
         assert size == counts[name] >= 100
         names.append(name)
     assert len(set(names)) == number

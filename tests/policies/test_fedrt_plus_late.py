@@ -10,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from tiny import tiny
 
+from fedrt.control.allocation import allocate_evenly
 from fedrt.control.gossip import Gossip, choose_gossip
 from fedrt.control.pacing import Prices, least_price_s_per_j
 from fedrt.control.priced import PricedFleet
@@ -189,13 +190,18 @@ def test_at_full_speed_slow_devices_are_allowed_for_where_they_are_expected():
         by_hand = quickest_expected(seen, caps_j, often, ELAPSED_S, fleet.fastest, kept)
         assert_array_equal(take(often, left_j=left_j)[0].cpu_hz, by_hand.cpu_hz)
         assert (cap_j == 2.0) == np.array_equal(by_hand.cpu_hz, expected.cpu_hz)
-    # A cluster that FedRT cannot keep within its allowance has the usual allocation.
-    found, _ = take(often, energy_j=1.1)
+    # A cluster that FedRT cannot keep within its allowance has FedRT's allocation.
+    fedrt = allocate_evenly(seen, np.full(7, 1.5))
+    fleet = PricedFleet(seen, np.ones(7), np.full(7, 2.0), fedrt)
     first = seen.edge_of_device == 0
     kept[0] = True
-    by_hand = quickest_expected(seen, fleet.cap_j, often, ELAPSED_S, fleet.fastest, kept)
-    assert_array_equal(found.bandwidth_hz[first], fleet.fastest.bandwidth_hz[first])
-    assert_array_equal(found.bandwidth_hz, by_hand.bandwidth_hz)
+    usual = fleet.fastest.with_clusters(fedrt, kept, seen)
+    by_hand = quickest_expected(seen, fleet.cap_j, often, ELAPSED_S, usual, kept)
+    for slowness, other in ((often, by_hand), (Slowness(np.zeros(7), 1.0, Deadline()), usual)):
+        found, _ = take(slowness, energy_j=1.1)
+        assert_array_equal(found.bandwidth_hz[first], fedrt.bandwidth_hz[first])
+        assert_array_equal(found.cpu_hz[first], fedrt.cpu_hz[first])
+        assert_array_equal(found.bandwidth_hz, other.bandwidth_hz)
 
 
 def test_the_last_edge_round_weighs_time_against_energy_but_ends_no_later_than_it_may():

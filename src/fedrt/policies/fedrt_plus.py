@@ -189,12 +189,14 @@ class FedRTPlus:
         allows for them, or the even split, takes its place where it lets expect an earlier end.
         """
         allocation, slowness = fleet.fastest, reference.slowness
+        kept = _out_of_reach(seen, reference)
+        if slowness is not None and fleet.otherwise is not None:
+            # Where FedRT cannot keep an allowance, nothing makes up for a failure that costs more.
+            allocation = allocation.with_clusters(fleet.otherwise, kept, seen)
         if slowness is not None and slowness.slowdown > 1 and seen.num_devices:
             # An equal part of what is left, with a global round in reserve, is there in any case.
             equal_j = pace.left_j / (pace.most_rounds_left + pace.edge_rounds)
             cap_j = np.maximum(fleet.cap_j, equal_j)
-            # Where FedRT cannot keep an allowance, nothing makes up for a failure that costs more.
-            kept = _out_of_reach(seen, reference)
             allocation = quickest_expected(seen, cap_j, slowness, books.elapsed_s, allocation, kept)
         if seen.backhaul is None:
             return allocation, None

@@ -14,17 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrt import quantities as q
-from fedrt.checks import Listed, Maybe, Real, Rule, keys_of, problem
+from fedrt.checks import Listed, Maybe, Real, Rule, Whole, keys_of, problem
 from fedrt.control.consensus import meets_limit, unlinked_distance
 from fedrt.control.limits import broken_limits
-from fedrt.cost.round import RoundCost, global_round_time_s, price
+from fedrt.cost.round import global_round_time_s, price
 from fedrt.errors import InfeasibleError, InputError, reason
 from fedrt.graph import is_connected, links_of
 from fedrt.inputs import parse_json, read_text
 from fedrt.ledger import GivenAllowance, overspend_j
-from fedrt.plan import Plan
+from fedrt.plan import Gossip, Plan
 from fedrt.policies import Policy, make_policy
 from fedrt.policies.base import ask
+from fedrt.rounds import RoundCost
 from fedrt.units import linear_from_db
 from fedrt.world.observation import Backhaul, Observation
 
@@ -42,7 +43,9 @@ DEVICE_FIELDS: dict[str, Rule] = {
     "energy_allowance_j": Maybe(q.ENERGY_J),
 }
 BACKHAUL_FIELDS = ("backhaul_bps", "consensus_distance", "consensus_limit")
+SCHEMA_VERSIONS = (1, 2)
 OPTIONAL_FIELDS: dict[str, Rule] = {
+    "schema_version": Whole(*SCHEMA_VERSIONS),
     "local_steps": q.LOCAL_STEPS,
     "contraction_limit": Real(above=0, most=1),
 }
@@ -57,6 +60,8 @@ class RoundState:
     local_steps_given: bool
     """Whether the sender said how many local steps `cycles` stands for."""
     contraction_limit_given: bool = False
+    schema_version: int = 1
+    """The form in which the sender wants the answer."""
 
 
 def load_state(path: str | Path) -> RoundState:
@@ -88,19 +93,27 @@ def read_state(data: object) -> RoundState:
     if problems:
         raise InputError(problems)
     allowance = devices.pop("energy_allowance_j")
+    columns: dict[str, Any] = {n: np.array(c, dtype=np.float64) for n, c in devices.items()}
+    snr_db = columns.pop("snr_db")
     seen = Observation(
         model_bits=values["model_bits"],
         local_steps=values.get("local_steps", 1),
         gossip_steps=values["gossip_steps"],
         edge_of_device=np.array(edge_of_device, dtype=np.int64),
-        snr=linear_from_db(np.array(devices.pop("snr_db"), dtype=np.float64)),
+        snr=linear_from_db(snr_db),
         edge_bandwidth_hz=np.array(edges["bandwidth_hz"]),
         backhaul=backhaul,
-        **{name: np.array(column, dtype=np.float64) for name, column in devices.items()},
+        **columns,
     )
     limit = np.array([np.inf if value is None else value for value in allowance], dtype=np.float64)
     books = GivenAllowance(limit, np.array(edges["elapsed_s"]))
-    return RoundState(seen, books, "local_steps" in values, "contraction_limit" in values)
+    return RoundState(
+        seen,
+        books,
+        "local_steps" in values,
+        "contraction_limit" in values,
+        values.get("schema_version", 1),
+    )
 
 
 def _read_fields(
@@ -212,6 +225,11 @@ def plan_round(
     if chosen.name == "mll-sgd" and not state.local_steps_given:
         raise InputError("state.local_steps: missing; the policy mll-sgd needs it")
     plan = ask(chosen, state.seen, state.books)
+    if state.schema_version == 1 and not plan.trained.all():
+        raise InputError(
+            f"policy {chosen.name} leaves devices out of the round, which the answer to a state of"
+            ' schema version 1 cannot say; add "schema_version": 2 to the state'
+        )
     cost = price(plan, state.seen)
     if strict:
         _refuse_broken(state, chosen, plan, cost)
@@ -244,10 +262,10 @@ def _own_breaches(state: RoundState, policy: Policy, plan: Plan, cost: RoundCost
         spent = f"policy {policy.name} spends {cost.energy_j[n]:.6g} J"
         lines.append(f"{name} = {allowance_j[n]:.6g}: {spent}")
     backhaul = seen.backhaul
-    if backhaul is not None and plan.topology is not None:
+    if backhaul is not None and plan.gossip is not None:
         distance, limit = backhaul.consensus_distance, backhaul.consensus_limit
-        if not meets_limit(plan.topology, distance, limit):
-            left = unlinked_distance(plan.topology, distance)
+        if not meets_limit(plan.gossip.links, distance, limit):
+            left = unlinked_distance(plan.gossip.links, distance)
             lines.append(
                 f"state.consensus_limit = {limit:.6g}: policy {policy.name} leaves {left:.6g}"
                 " unlinked"
@@ -261,13 +279,15 @@ def _allowance_name(c: int, i: int) -> str:
 
 def _answer(state: RoundState, policy: Policy, plan: Plan, cost: RoundCost) -> dict[str, Any]:
     """The plan and its price in the shape of the contract."""
-    seen = state.seen
-    steps: Sequence[int | None] = plan.local_steps.tolist()
+    seen, trained = state.seen, plan.trained
+    steps: Sequence[int | None] = np.where(trained, plan.local_steps, 0).tolist()
     if not state.local_steps_given:
         steps = [None] * seen.num_devices
-    columns = {
-        "bandwidth_hz": plan.bandwidth_hz.tolist(),
-        "cpu_hz": plan.cpu_hz.tolist(),
+    newer = state.schema_version >= 2
+    columns = {"trains": trained.tolist()} if newer else {}
+    columns |= {
+        "bandwidth_hz": np.where(trained, plan.bandwidth_hz, 0.0).tolist(),
+        "cpu_hz": np.where(trained, plan.cpu_hz, 0.0).tolist(),
         "local_steps": steps,
         "upload_s": cost.upload_s.tolist(),
         "compute_s": cost.compute_s.tolist(),
@@ -276,15 +296,10 @@ def _answer(state: RoundState, policy: Policy, plan: Plan, cost: RoundCost) -> d
     }
     devices = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     first = seen.first_device.tolist()
-    topology = None
-    if plan.topology is not None:
-        topology = np.stack(links_of(plan.topology), axis=1).tolist()
-    mixing = None if plan.mixing is None else plan.mixing.tolist()
-    return {
+    answer = {
         "policy": policy.name,
         "status": plan.status,
         "round_time_s": global_round_time_s(state.books.elapsed_s, cost),
-        "gossip_steps": int(plan.gossip_steps),
         "edges": [
             {
                 "time_s": float(cost.edge_time_s[c]),
@@ -293,6 +308,24 @@ def _answer(state: RoundState, policy: Policy, plan: Plan, cost: RoundCost) -> d
             }
             for c in range(seen.num_edges)
         ],
-        "topology": topology,
-        "mixing": mixing,
+    }
+    gossip = _gossip(plan.gossip)
+    if newer:
+        return {"schema_version": state.schema_version, **answer, "gossip": gossip}
+    steps_given = seen.gossip_steps if gossip is None else gossip["steps"]
+    return answer | {
+        "gossip_steps": steps_given,
+        "topology": None if gossip is None else gossip["links"],
+        "mixing": None if gossip is None else gossip["weights"],
+    }
+
+
+def _gossip(gossip: Gossip | None) -> dict[str, Any] | None:
+    """The gossip as plain data, a pair of edges for every link; None before the last edge round."""
+    if gossip is None:
+        return None
+    return {
+        "links": np.stack(links_of(gossip.links), axis=1).tolist(),
+        "steps": int(gossip.steps),
+        "weights": None if gossip.weights is None else gossip.weights.tolist(),
     }

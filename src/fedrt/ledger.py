@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.frozen import freeze_arrays
+from fedrt.rounds import Outcome
 
 if TYPE_CHECKING:
     from fedrt.control.slowness import Slowness
@@ -73,7 +74,7 @@ class ReferenceRound:
     """Seconds from the start of its global round to its end; inf before the last edge round."""
     time_s: float
     """Seconds of all its finished global rounds."""
-    topology: NDArray[np.bool_] | None
+    links: NDArray[np.bool_] | None
     """The links that it uses in the last edge round."""
     contraction: float
     """What its gossip over them leaves of the servers' distance to their average; 1 before."""
@@ -232,12 +233,13 @@ class Ledger:
             left += self.edge_rounds
         return np.maximum(1.0, 1.0 + (left - 1) * self.participation)
 
-    def charge(
-        self, energy_j: FloatArray, edge_time_s: FloatArray, backhaul_s: FloatArray
-    ) -> Ledger:
+    def charge(self, outcome: Outcome) -> Ledger:
         """The books after an edge round; after the last of a global round all wait for all."""
+        cost = outcome.cost
+        energy_j = np.zeros_like(self.spent_j)
+        energy_j[outcome.device] = cost.energy_j
         spent_j = self.spent_j + energy_j
-        elapsed_s = self.elapsed_s + edge_time_s + backhaul_s
+        elapsed_s = self.elapsed_s + cost.edge_time_s + cost.backhaul_s
         if self.r + 1 < self.edge_rounds:
             return replace(self, spent_j=spent_j, elapsed_s=elapsed_s, r=self.r + 1)
         return replace(

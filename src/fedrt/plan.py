@@ -1,4 +1,4 @@
-"""What a policy decides for one edge round: plain data, priced by `cost`, executed by an engine."""
+"""What a policy decides for one edge round: plain data that `cost` prices and an executor runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fedrt.checks import shown
 from fedrt.graph import is_connected, same_parts
 from fedrt.quantities import GOSSIP_STEPS
-from fedrt.world.observation import Observation
+from fedrt.world.observation import Backhaul, Observation
 
 Status = Literal["optimal", "feasible", "best-effort"]
 
@@ -23,8 +23,20 @@ LEAST_HZ = 1e-100
 
 
 @dataclass(frozen=True)
+class Gossip:
+    """How the edge servers mix their models at the end of a global round."""
+
+    links: NDArray[np.bool_]
+    """C x C, symmetric: which servers exchange models."""
+    steps: int
+    """How often every server averages with its neighbours."""
+    weights: NDArray[np.float64] | None = None
+    """C x C, of one step; None: those that the scenario's mixing rule gives the links."""
+
+
+@dataclass(frozen=True)
 class Plan:
-    """Bandwidth, frequency and steps of every device; links and gossip in the last edge round."""
+    """Who trains in an edge round, with which bandwidth, CPU frequency and steps; the gossip."""
 
     status: Status
     """`optimal`: proven least round time. `feasible`: keeps every limit. `best-effort`: no plan,
@@ -32,11 +44,16 @@ class Plan:
     bandwidth_hz: NDArray[np.float64]
     cpu_hz: NDArray[np.float64]
     local_steps: NDArray[np.int64]
-    gossip_steps: int
-    topology: NDArray[np.bool_] | None = None
-    """C x C adjacency of the links to use; None before the last edge round."""
-    mixing: NDArray[np.float64] | None = None
-    """C x C weights of one gossip step; None: those that the scenario's rule gives the links."""
+    gossip: Gossip | None = None
+    """None before the last edge round of a global round."""
+    trains: NDArray[np.bool_] | None = None
+    """Per device: whether it trains in this edge round; None: every device does. A device that is
+    left out trains nothing, sends nothing and spends nothing; its other entries mean nothing."""
+
+    @property
+    def trained(self) -> NDArray[np.bool_]:
+        """Per device: whether it trains, as an array in every case."""
+        return np.ones(len(self.cpu_hz), dtype=bool) if self.trains is None else self.trains
 
 
 def plan_problems(plan: Plan, seen: Observation) -> list[str]:
@@ -54,66 +71,82 @@ def plan_problems(plan: Plan, seen: Observation) -> list[str]:
             lines.append(f"{name} has the shape {values.shape}: must be ({seen.num_devices},)")
     if lines:
         return lines
+    if plan.trains is not None:
+        chosen: object = plan.trains
+        shape = (seen.num_devices,)
+        if not isinstance(chosen, np.ndarray) or chosen.dtype != np.bool_ or chosen.shape != shape:
+            return [f"trains = {shown(chosen)}: must be None or a boolean array of shape {shape}"]
     status: object = plan.status
     if not isinstance(status, str) or status not in get_args(Status):
         lines.append(f"status = {shown(status)}: must be one of {', '.join(get_args(Status))}")
-    if not (np.isfinite(plan.bandwidth_hz) & (plan.bandwidth_hz > LEAST_HZ)).all():
+    lines += _device_problems(plan, seen)
+    return lines + _gossip_problems(plan.gossip, seen)
+
+
+def _device_problems(plan: Plan, seen: Observation) -> list[str]:
+    """What is wrong with the entries of the devices that train."""
+    lines, out = [], ~plan.trained
+    usable = np.isfinite(plan.bandwidth_hz) & (plan.bandwidth_hz > LEAST_HZ)
+    used_hz = np.where(out, 0.0, plan.bandwidth_hz)
+    if not (usable | out).all():
         lines.append("bandwidth_hz: must be finite and > 0")
-    elif (seen.sum_by_edge(plan.bandwidth_hz) > seen.edge_bandwidth_hz * (1 + ROUNDING)).any():
+    elif (seen.sum_by_edge(used_hz) > seen.edge_bandwidth_hz * (1 + ROUNDING)).any():
         lines.append("bandwidth_hz: must add up to no more than its edge's bandwidth")
     low, high = seen.cpu_min_hz * (1 - ROUNDING), seen.cpu_max_hz * (1 + ROUNDING)
-    if not ((plan.cpu_hz >= low) & (plan.cpu_hz <= high)).all():
+    if not ((plan.cpu_hz >= low) & (plan.cpu_hz <= high) | out).all():
         lines.append("cpu_hz: must lie from cpu_min_hz to cpu_max_hz")
-    if not (plan.local_steps >= 1).all():
+    if not ((plan.local_steps >= 1) | out).all():
         lines.append("local_steps: must be >= 1")
-    gossip: object = plan.gossip_steps
-    whole = isinstance(gossip, int | np.integer) and not isinstance(gossip, bool)
-    if not whole or not 1 <= plan.gossip_steps <= GOSSIP_STEPS.most:
-        rule = f"a whole number from 1 to {GOSSIP_STEPS.most}"
-        lines.append(f"gossip_steps = {shown(gossip)}: must be {rule}")
-    problems = _topology_problems(plan.topology, seen)
-    return lines + (problems or _mixing_problems(plan))
+    return lines
 
 
-def _topology_problems(topology: NDArray[np.bool_] | None, seen: Observation) -> list[str]:
+def _gossip_problems(gossip: Gossip | None, seen: Observation) -> list[str]:
     if seen.backhaul is None:
-        return [] if topology is None else ["topology: must be None before the last edge round"]
-    shape = seen.backhaul.bps.shape
-    if (
-        not isinstance(topology, np.ndarray)
-        or topology.shape != shape
-        or topology.dtype != np.bool_
-    ):
-        return [f"topology: must be a boolean array of the shape {shape} in the last edge round"]
-    if not np.array_equal(topology, topology.T) or (topology & ~seen.backhaul.base_graph).any():
-        return ["topology: must be symmetric and inside the base graph"]
-    if is_connected(topology) or same_parts(topology, seen.backhaul.base_graph):
-        return []
-    if is_connected(seen.backhaul.base_graph):
-        return ["topology: must connect all edge servers"]
-    return ["topology: must connect all servers of each part of the base graph"]
+        return [] if gossip is None else ["gossip: must be None before the last edge round"]
+    given: object = gossip
+    if gossip is None or not isinstance(given, Gossip):
+        return [f"gossip = {shown(given)}: must be a fedrt.plan.Gossip in the last edge round"]
+    steps: object = gossip.steps
+    whole = isinstance(steps, int | np.integer) and not isinstance(steps, bool)
+    lines = []
+    if not whole or not 1 <= gossip.steps <= GOSSIP_STEPS.most:
+        rule = f"a whole number from 1 to {GOSSIP_STEPS.most}"
+        lines.append(f"gossip.steps = {shown(steps)}: must be {rule}")
+    return lines + (_link_problems(gossip.links, seen.backhaul) or _weight_problems(gossip))
 
 
-def _mixing_problems(plan: Plan) -> list[str]:
-    mixing, topology = plan.mixing, plan.topology
-    if mixing is None:
+def _link_problems(links: NDArray[np.bool_], backhaul: Backhaul) -> list[str]:
+    shape = backhaul.bps.shape
+    given: object = links
+    if not isinstance(given, np.ndarray) or given.shape != shape or given.dtype != np.bool_:
+        return [f"gossip.links: must be a boolean array of the shape {shape}"]
+    if not np.array_equal(links, links.T) or (links & ~backhaul.base_graph).any():
+        return ["gossip.links: must be symmetric and inside the base graph"]
+    if is_connected(links) or same_parts(links, backhaul.base_graph):
         return []
-    if topology is None:
-        return ["mixing: must be None before the last edge round"]
-    given: object = mixing
-    shape = topology.shape
+    if is_connected(backhaul.base_graph):
+        return ["gossip.links: must connect all edge servers"]
+    return ["gossip.links: must connect all servers of each part of the base graph"]
+
+
+def _weight_problems(gossip: Gossip) -> list[str]:
+    weights, links = gossip.weights, gossip.links
+    if weights is None:
+        return []
+    given: object = weights
     if (
         not isinstance(given, np.ndarray)
-        or given.shape != shape
+        or given.shape != links.shape
         or given.dtype != np.float64
         or not np.isfinite(given).all()
     ):
-        return [f"mixing: must be None or an array of finite float64 of the shape {shape}"]
+        shape = links.shape
+        return [f"gossip.weights: must be None or an array of finite float64 of the shape {shape}"]
     lines = []
-    if not np.array_equal(mixing, mixing.T):
-        lines.append("mixing: must be symmetric")
-    if not (np.abs(mixing.sum(axis=1) - 1.0) <= ROUNDING).all():
-        lines.append("mixing: every row must sum to one")
-    if mixing[~topology & ~np.eye(len(topology), dtype=bool)].any():
-        lines.append("mixing: must be zero between servers that the topology does not link")
+    if not np.array_equal(weights, weights.T):
+        lines.append("gossip.weights: must be symmetric")
+    if not (np.abs(weights.sum(axis=1) - 1.0) <= ROUNDING).all():
+        lines.append("gossip.weights: every row must sum to one")
+    if weights[~links & ~np.eye(len(links), dtype=bool)].any():
+        lines.append("gossip.weights: must be zero between servers that are not linked")
     return lines

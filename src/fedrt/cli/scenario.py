@@ -44,7 +44,7 @@ def run_check(args: argparse.Namespace) -> None:
 
     from fedrt.scenario import load_scenario
     from fedrt.scenario.fields import PerDevice
-    from fedrt.world.world import World
+    from fedrt.world.simulated import SimulatedWorld
 
     scenario = load_scenario(args.scenario, args.settings)
     fleet = scenario.fleet
@@ -52,5 +52,5 @@ def run_check(args: argparse.Namespace) -> None:
         learning = replace(scenario.learning, model_bits=1.0)
         fleet = replace(fleet, cycles_per_sample=PerDevice(1.0, 1.0))
         scenario = replace(scenario, learning=learning, fleet=fleet)
-    World(scenario, seed=0)
+    SimulatedWorld(scenario, seed=0)
     print(f"{args.scenario}: valid, {fleet.num_devices} devices on {fleet.num_edges} edge servers")

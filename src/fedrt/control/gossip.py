@@ -34,6 +34,7 @@ from fedrt.control.fastest_mixing import (
     simple_weights,
 )
 from fedrt.graph import BoolMatrix, links_of
+from fedrt.plan import Gossip
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -44,23 +45,21 @@ INSIDE = 1e-9
 
 
 @dataclass(frozen=True)
-class Gossip:
-    """How the servers mix: over which links, how often, with which weights."""
+class RatedGossip:
+    """A choice of links, steps and weights, and how well it mixes."""
 
-    topology: BoolMatrix
-    steps: int
-    mixing: FloatArray | None
-    """None: the scenario's rule; zeta is not known then."""
+    gossip: Gossip
     zeta: float
+    """What one step leaves of the distance to the average; NaN under the scenario's rule."""
 
     def slowest_s(self, hop_s: FloatArray) -> FloatArray:
         """Seconds each server mixes: all steps over its slowest kept link."""
-        return np.asarray(np.where(self.topology, self.steps * hop_s, 0.0).max(axis=1))
+        return np.asarray(np.where(self.gossip.links, self.gossip.steps * hop_s, 0.0).max(axis=1))
 
     @property
     def contraction(self) -> float:
         """What all steps together leave of the distance to the average: zeta^psi."""
-        return float(self.zeta**self.steps)
+        return float(self.zeta**self.gossip.steps)
 
 
 def choose_gossip(
@@ -72,7 +71,7 @@ def choose_gossip(
     most_steps: int,
     *,
     exact: bool | None = None,
-) -> Gossip:
+) -> RatedGossip:
     """The links, steps and weights of least round time.
 
     `hop_s` is inf where the base graph has no link. Where even all links break the consensus
@@ -81,7 +80,7 @@ def choose_gossip(
     """
     base = np.isfinite(hop_s)
     if len(base) == 1:
-        return Gossip(base, 1, np.ones((1, 1)), 0.0)
+        return RatedGossip(Gossip(base, 1, np.ones((1, 1))), 0.0)
     exact = len(base) <= MOST_EXACT if exact is None else exact
     search = _Search(finish_s, hop_s, distance, limit, exact)
     best_s, topology, steps = np.inf, base, most_steps
@@ -95,22 +94,22 @@ def choose_gossip(
     return _with_weights(topology, steps, rho, exact)
 
 
-def gossip_on(topology: BoolMatrix, steps: int, *, fastest: bool) -> Gossip:
+def gossip_on(topology: BoolMatrix, steps: int, *, fastest: bool) -> RatedGossip:
     """Gossip over given links, with the fastest weights or those of the scenario's rule."""
     if not fastest:
-        return Gossip(topology, steps, None, np.nan)
+        return RatedGossip(Gossip(topology, steps), np.nan)
     fast = fastest_weights(topology)
-    return Gossip(topology, steps, fast.mixing, fast.zeta)
+    return RatedGossip(Gossip(topology, steps, fast.mixing), fast.zeta)
 
 
-def _with_weights(topology: BoolMatrix, steps: int, rho: float, exact: bool) -> Gossip:
+def _with_weights(topology: BoolMatrix, steps: int, rho: float, exact: bool) -> RatedGossip:
     """The fastest weights; where they stop just short of rho, a search for rho itself."""
     fast = fastest_weights(topology) if exact else simple_weights(topology)
     enough = rho ** (1.0 / steps) * (1.0 - INSIDE)
     if exact and fast.zeta > enough:
         closer = fastest_weights(topology, enough)
         fast = closer if closer.zeta < fast.zeta else fast
-    return Gossip(topology, steps, fast.mixing, fast.zeta)
+    return RatedGossip(Gossip(topology, steps, fast.mixing), fast.zeta)
 
 
 class _Search:

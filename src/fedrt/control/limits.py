@@ -60,12 +60,13 @@ def broken_limits(
 def _contraction_lines(backhaul: Backhaul, plan: Plan, name: str) -> list[str]:
     """A line if a plan with weights of its own mixes less well than the limit asks."""
     limit = backhaul.contraction_limit
-    if limit is None or plan.mixing is None:
+    gossip = plan.gossip
+    if limit is None or gossip is None or gossip.weights is None:
         return []
-    left = contraction(plan.mixing) ** plan.gossip_steps
+    left = contraction(gossip.weights) ** gossip.steps
     if left <= limit:
         return []
     return [
-        f"{name} = {limit:.6g}: even every link and {plan.gossip_steps} gossip steps leave"
+        f"{name} = {limit:.6g}: even every link and {gossip.steps} gossip steps leave"
         f" {left:.6g} of the distance; raise the limit or gossip_steps, or add links"
     ]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.graph import BoolMatrix, is_connected, parts_of
-from fedrt.plan import Plan
+from fedrt.plan import Gossip
 
 FloatArray = NDArray[np.float64]
 
@@ -43,12 +43,9 @@ MIXINGS: dict[str, Callable[[BoolMatrix], FloatArray]] = {
 }
 
 
-def mixing_of(plan: Plan, rule: str) -> FloatArray:
-    """The weights of a plan's gossip steps: its own, or what the rule gives its links."""
-    if plan.mixing is not None:
-        return plan.mixing
-    assert plan.topology is not None
-    return mixing_weights(rule, plan.topology)
+def mixing_of(gossip: Gossip, rule: str) -> FloatArray:
+    """The weights of a gossip step: the plan's own, or what the rule gives its links."""
+    return mixing_weights(rule, gossip.links) if gossip.weights is None else gossip.weights
 
 
 def mixing_weights(rule: str, topology: BoolMatrix) -> FloatArray:

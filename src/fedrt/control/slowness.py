@@ -136,7 +136,8 @@ def expected_end(
     compute_s = compute_time_s(seen.cycles, allocation.cpu_hz)
     edge, chance = seen.edge_of_device, slowness.chance
     planned_s, slow_s = compute_s + upload_s, slowness.slowdown * compute_s + upload_s
-    cut_s = slowness.deadline.of_edges(seen, planned_s)[edge]
+    everyone = np.ones(seen.num_devices, dtype=bool)
+    cut_s = slowness.deadline.of_edges(seen, planned_s, everyone)[edge]
     last_s = cut_s * (1 + ROUNDING)
     arrive = (1.0 - chance) * (planned_s <= last_s) + chance * (slow_s <= last_s)
     ends_s = begin_s[edge] + np.minimum(slow_s, cut_s)

@@ -11,8 +11,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.cost.round import RoundCost, price
+from fedrt.cost.round import price
 from fedrt.plan import ROUNDING, Plan
+from fedrt.rounds import Outcome, as_planned
+from fedrt.scenario import Scenario
+from fedrt.world.faults import Failures
 from fedrt.world.observation import Observation
 
 FloatArray = NDArray[np.float64]
@@ -26,83 +29,90 @@ class Deadline:
     seconds: float | None = None
     factor: float | None = None
 
-    def of_edges(self, seen: Observation, planned_s: FloatArray) -> FloatArray:
+    def of_edges(self, seen: Observation, planned_s: FloatArray, trained: BoolArray) -> FloatArray:
         """Per edge, in seconds from its edge round's start; inf where there is none.
 
-        The median is that of the times the plan gives the edge's devices.
+        The median is that of the times the plan gives those of the edge's devices that train.
         """
         if self.seconds is not None:
             return np.full(seen.num_edges, self.seconds)
         found = np.full(seen.num_edges, np.inf)
-        if self.factor is None or not seen.num_devices:
+        if self.factor is None or not trained.any():
             return found
-        filled = seen.cluster_size > 0
-        in_order = planned_s[np.lexsort((planned_s, seen.edge_of_device))]
-        first, size = seen.first_device[:-1][filled], seen.cluster_size[filled]
+        edge, planned_s = seen.edge_of_device[trained], planned_s[trained]
+        in_order = planned_s[np.lexsort((planned_s, edge))]
+        size = np.bincount(edge, minlength=seen.num_edges)
+        filled = size > 0
+        first, size = (np.cumsum(size) - size)[filled], size[filled]
         middle = in_order[first + (size - 1) // 2] + in_order[first + size // 2]
         found[filled] = self.factor * middle / 2
         return found
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """How an edge round went; `silent`, `late` and `delivered` are every device once."""
+class FailureRules:
+    """How long edge servers wait, and what a device that falls silent has spent."""
 
-    cost: RoundCost
-    """What is charged."""
-    planned: RoundCost
-    """What the plan would have cost, had nothing failed."""
-    silent: BoolArray
-    late: BoolArray
-    delivered: BoolArray
-    delivered_s: FloatArray
-    """Per edge: when its last update arrived; 0 where none did."""
-
-    @property
-    def lost_s(self) -> FloatArray:
-        """Per edge: seconds that it waited for devices that failed, after its last update."""
-        return self.cost.edge_time_s - self.delivered_s
+    deadline: Deadline = Deadline()
+    silent_spends: str = "compute"
+    """nothing, compute or all"""
 
 
-def carry_out(
-    plan: Plan,
-    seen: Observation,
-    silent: BoolArray,
-    cpu_fraction: FloatArray,
-    deadline: Deadline,
-    silent_spends: str = "compute",
+def failure_rules(scenario: Scenario) -> FailureRules:
+    """The rules of a scenario."""
+    faults = scenario.faults
+    if faults is None:
+        return FailureRules()
+    return FailureRules(Deadline(faults.deadline_s, faults.deadline_factor), faults.silent_spends)
+
+
+def simulate(
+    plan: Plan, seen: Observation, failures: Failures | None, rules: FailureRules
 ) -> Outcome:
+    """What becomes of a plan by the cost model, and in a world where devices fail by its rules."""
+    if failures is None:
+        return as_planned(plan, seen, price(plan, seen))
+    return carry_out(plan, seen, failures, rules)
+
+
+def carry_out(plan: Plan, seen: Observation, failures: Failures, rules: FailureRules) -> Outcome:
     """What happens when a plan meets what fails. Pure, like `price`.
 
     A straggler runs at its fraction of the planned frequency, and pays for that speed. A silent
     device trains (or not, or sends as well: `silent_spends`), and its server waits until the plan
     said that it would be through. A device that is not through at the deadline stops there and pays
     for what it did until then. An edge round ends when nothing more is awaited, at the deadline at
-    the latest.
+    the latest. A device that the plan leaves out neither fails nor is awaited.
     """
     planned = price(plan, seen)
-    slowed = replace(plan, cpu_hz=plan.cpu_hz * cpu_fraction)
-    full = price(slowed, seen)
+    full = price(replace(plan, cpu_hz=plan.cpu_hz * failures.cpu_fraction), seen)
+    trained = plan.trained
+    silent = failures.silent & trained
     planned_s = planned.compute_s + planned.upload_s
-    ends_s = deadline.of_edges(seen, planned_s)[seen.edge_of_device]
+    ends_s = rules.deadline.of_edges(seen, planned_s, trained)[seen.edge_of_device]
     through_s = full.compute_s + full.upload_s
-    late = ~silent & (through_s > ends_s * (1 + ROUNDING))
-    delivered = ~silent & ~late
+    late = trained & ~silent & (through_s > ends_s * (1 + ROUNDING))
+    delivered = trained & ~silent & ~late
 
-    trains = ~silent | (silent_spends != "nothing")
-    sends = ~silent | (silent_spends == "all")
+    computes = ~silent | (rules.silent_spends != "nothing")
+    sends = ~silent | (rules.silent_spends == "all")
     cut = (late | silent) & (through_s > ends_s)
-    compute_s = np.where(cut, np.minimum(full.compute_s, ends_s), full.compute_s) * trains
+    compute_s = np.where(cut, np.minimum(full.compute_s, ends_s), full.compute_s) * computes
     left_s = np.maximum(ends_s - full.compute_s, 0.0)
     upload_s = np.where(cut, np.minimum(full.upload_s, left_s), full.upload_s) * sends
     delivered_s = seen.max_by_edge(np.where(delivered, through_s, 0.0))
     awaited_s = np.where(silent, np.minimum(planned_s, ends_s), np.where(late, ends_s, through_s))
+    # Of a device that takes no time no part can be cut off.
+    whole_compute_s = np.where(trained, full.compute_s, 1.0)
+    whole_upload_s = np.where(trained, full.upload_s, 1.0)
+    sent = upload_s / whole_upload_s
     cost = replace(
         full,
         compute_s=compute_s,
         upload_s=upload_s,
-        compute_j=full.compute_j * (compute_s / full.compute_s),
-        upload_j=full.upload_j * (upload_s / full.upload_s),
+        compute_j=full.compute_j * (compute_s / whole_compute_s),
+        upload_j=full.upload_j * sent,
         edge_time_s=np.maximum(seen.max_by_edge(awaited_s), delivered_s),
+        upload_bytes=full.upload_bytes * sent,
     )
-    return Outcome(cost, planned, silent, late, delivered, delivered_s)
+    return Outcome(seen.device, cost, planned, delivered, late, delivered_s, failures)

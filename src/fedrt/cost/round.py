@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,6 +9,7 @@ from fedrt.cost.backhaul import backhaul_time_s
 from fedrt.cost.compute import compute_energy_j, compute_time_s
 from fedrt.cost.uplink import upload_energy_j, upload_time_s
 from fedrt.plan import Plan
+from fedrt.rounds import RoundCost
 from fedrt.world.observation import Observation
 
 FloatArray = NDArray[np.float64]
@@ -19,42 +18,40 @@ FloatArray = NDArray[np.float64]
 TOGETHER = 1e-9
 
 
-@dataclass(frozen=True)
-class RoundCost:
-    """What one edge round takes under a plan."""
-
-    compute_s: FloatArray
-    upload_s: FloatArray
-    compute_j: FloatArray
-    upload_j: FloatArray
-    edge_time_s: FloatArray
-    """Per cluster, its slowest device."""
-    backhaul_s: FloatArray
-    """Per server; 0 unless this is the last edge round of a global round."""
-
-    @property
-    def energy_j(self) -> FloatArray:
-        """Joules each device spends."""
-        return self.compute_j + self.upload_j
-
-
 def price(plan: Plan, seen: Observation) -> RoundCost:
-    """Seconds and joules of a plan. Pure: the same plan and state always cost the same."""
-    cycles = seen.cycles * (plan.local_steps / seen.local_steps)
-    compute_s = compute_time_s(cycles, plan.cpu_hz)
-    upload_s = upload_time_s(seen.model_bits, seen.snr, plan.bandwidth_hz)
-    backhaul_s = np.zeros(seen.num_edges)
-    if plan.topology is not None and seen.backhaul is not None:
-        backhaul_s = backhaul_time_s(
-            seen.model_bits, plan.gossip_steps, seen.backhaul.bps, plan.topology
+    """Seconds and joules of a plan. Pure: the same plan and state always cost the same.
+
+    A device that the plan leaves out takes no time, sends nothing and spends nothing.
+    """
+    trains = plan.trains
+    steps, cpu_hz, bandwidth_hz = plan.local_steps, plan.cpu_hz, plan.bandwidth_hz
+    if trains is not None:
+        # What stands there for others means nothing and may be zero.
+        steps = np.where(trains, steps, seen.local_steps)
+        cpu_hz = np.where(trains, cpu_hz, seen.cpu_max_hz)
+        bandwidth_hz = np.where(trains, bandwidth_hz, 1.0)
+    cycles = seen.cycles * (steps / seen.local_steps)
+    compute_s = compute_time_s(cycles, cpu_hz)
+    upload_s = upload_time_s(seen.model_bits, seen.snr, bandwidth_hz)
+    compute_j = compute_energy_j(cycles, cpu_hz, seen.capacitance)
+    upload_bytes = np.full(seen.num_devices, seen.model_bits / 8)
+    if trains is not None:
+        compute_s, upload_s, compute_j, upload_bytes = (
+            np.where(trains, values, 0.0)
+            for values in (compute_s, upload_s, compute_j, upload_bytes)
         )
+    backhaul_s = np.zeros(seen.num_edges)
+    if plan.gossip is not None and seen.backhaul is not None:
+        steps_over_links = (plan.gossip.steps, seen.backhaul.bps, plan.gossip.links)
+        backhaul_s = backhaul_time_s(seen.model_bits, *steps_over_links)
     return RoundCost(
         compute_s=compute_s,
         upload_s=upload_s,
-        compute_j=compute_energy_j(cycles, plan.cpu_hz, seen.capacitance),
+        compute_j=compute_j,
         upload_j=upload_energy_j(upload_s, seen.tx_power_w),
         edge_time_s=seen.max_by_edge(compute_s + upload_s),
         backhaul_s=backhaul_s,
+        upload_bytes=upload_bytes,
     )
 
 

@@ -29,10 +29,10 @@ from fedrt.runs.directory import RunDirectory, environment, read_run
 from fedrt.runs.foreign import refuse_links
 from fedrt.runs.loop import make_world
 from fedrt.runs.options import RunOptions
-from fedrt.runs.training import Progress, carry_on, make_run_setup, start_run
+from fedrt.runs.training import Progress, Training, carry_on, make_run_setup, start_run
 from fedrt.scenario import Scenario, read_scenario
 from fedrt.torn import TORN, clear_torn
-from fedrt.world.world import World
+from fedrt.world.simulated import SimulatedWorld
 
 Note = Callable[[str], None]
 ShowCell = Callable[[Cell, int], AbstractContextManager[Progress | None]]
@@ -207,7 +207,9 @@ class Workshop:
         self.held: tuple[Any, Any] | None = None
 
     @contextmanager
-    def open_trainer(self, world: World, options: RunOptions, tuning: Path | None) -> Iterator[Any]:
+    def open_trainer(
+        self, world: SimulatedWorld, options: RunOptions, tuning: Path | None
+    ) -> Iterator[Training]:
         """A fresh learner on the setup that is there, or on a new one."""
         from fedrt.learning.learner import Trainer
 

@@ -50,11 +50,10 @@ def plan_choice(cell: Cell, kept: Kept, settings: Sequence[str]) -> Planned:
     links: list[int] = []
     left: dict[str, list[float]] = {name: [] for name in MIXINGS}
     for done, _ in replay(make_world(scenario, cell.seed), cell.policy, kept):
-        topology = done.last.plan.topology
-        assert topology is not None
-        links.append(int(topology.sum()) // 2)
+        gossip = done.last.gossip
+        links.append(int(gossip.links.sum()) // 2)
         for name, rule in MIXINGS.items():
-            left[name].append(contraction(rule(topology)) ** done.last.plan.gossip_steps)
+            left[name].append(contraction(rule(gossip.links)) ** gossip.steps)
     return Planned(
         time_h=done.ends_at_s / HOUR_S,
         energy_j=float(done.last.after.spent_j.mean()),

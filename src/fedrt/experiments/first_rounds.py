@@ -13,7 +13,7 @@ from typing import Any
 
 from fedrt.experiments.cells import Column
 from fedrt.policies import make_policy
-from fedrt.runs.loop import make_world, run_rounds
+from fedrt.runs.loop import make_world, simulate_rounds
 from fedrt.runs.options import RunOptions
 from fedrt.runs.training import opened_trainer
 
@@ -51,5 +51,5 @@ def first_rounds(case: str, data_dir: Path | None = None) -> list[dict[str, Any]
                 "ends_at_s": done.ends_at_s,
                 "energy_j_mean": float(done.last.after.spent_j.mean()),
             }
-            for done in run_rounds(world, make_policy("fedrt"), trainer)
+            for done in simulate_rounds(world, make_policy("fedrt"), trainer)
         ]

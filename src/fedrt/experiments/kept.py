@@ -23,12 +23,13 @@ from fedrt.files import write_whole
 from fedrt.graph import links_of
 from fedrt.inputs import refuse_zip_bomb
 from fedrt.policies import make_policy
-from fedrt.runs.checkpoint import Record, Resumed
+from fedrt.rounds import key_after_gossip, key_after_training
 from fedrt.runs.directory import run_name
-from fedrt.runs.loop import StandIn, make_world, run_rounds
+from fedrt.runs.executor import Recorded
+from fedrt.runs.loop import make_world, simulate_rounds
+from fedrt.runs.rounds import GlobalRound
 from fedrt.scenario import Scenario, read_scenario, scenario_text
-from fedrt.turns import Distances, GlobalRound, key_after_mixing, key_after_training
-from fedrt.world.world import World
+from fedrt.world.simulated import SimulatedWorld
 
 FloatArray = NDArray[np.float64]
 
@@ -117,7 +118,7 @@ def plan_again(cell: Cell, scenario: Scenario, kept: Kept) -> NDArray[np.uint64]
     return np.array(keys, np.uint64)
 
 
-def replay(world: World, policy: str, kept: Kept) -> Iterator[tuple[GlobalRound, int]]:
+def replay(world: SimulatedWorld, policy: str, kept: Kept) -> Iterator[tuple[GlobalRound, int]]:
     """Every global round of a policy planned on the distances of a kept cell.
 
     With each round the key of its models: as long as they are those of the kept cell, its
@@ -125,17 +126,17 @@ def replay(world: World, policy: str, kept: Kept) -> Iterator[tuple[GlobalRound,
     """
     rows, cols = links_of(world.base_graph)
     check_links(kept, len(rows), f"cells/{kept.about['cell']}.npz")
-    records = []
+    distances, metrics = [], []
     for t, values in enumerate(kept.distance):
         distance = np.zeros(world.base_graph.shape)
         distance[rows, cols] = distance[cols, rows] = values
-        metrics = {name: float(kept.rounds[name][t]) for name in LEARNED}
-        records.append(Record(Distances(distance, distance), metrics))
+        distances.append(distance)
+        metrics.append({name: float(kept.rounds[name][t]) for name in LEARNED})
     key = b"start"
-    for done in run_rounds(world, make_policy(policy), Resumed(records, StandIn(world))):
+    for done in simulate_rounds(world, make_policy(policy), Recorded(distances, metrics)):
         for turn in done.edge_rounds:
-            key = key_after_training(key, turn)
-        key = key_after_mixing(key, done.last)
+            key = key_after_training(key, turn.seen, turn.plan, turn.outcome)
+        key = key_after_gossip(key, done.last.gossip)
         yield done, int.from_bytes(key[:8], "little")
 
 
@@ -167,7 +168,7 @@ def _same_world(cell: Cell, kept: Kept) -> bool:
     return bool(column == cell.column.name and kept.about["seed"] == cell.seed)
 
 
-def _planned_on(world: World, policy: str, kept: Kept) -> dict[str, FloatArray] | None:
+def _planned_on(world: SimulatedWorld, policy: str, kept: Kept) -> dict[str, FloatArray] | None:
     """Times and energies of the policy, if its models are the kept ones in every round.
 
     Equal keys up to a round mean equal models there, so the distances of the next round are the

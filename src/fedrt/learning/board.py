@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from fedrt.errors import FedrtError, reason
 from fedrt.extras import MissingLibraryError
-from fedrt.turns import GlobalRound
 
 
 class Board:
@@ -24,13 +23,12 @@ class Board:
         with _told(folder):
             self.writer = SummaryWriter(str(folder), purge_step=first)
 
-    def add(self, done: GlobalRound) -> None:
-        """Log one round."""
-        values = dict(done.metrics) | {"time_s": done.time_s, "ends_at_s": done.ends_at_s}
+    def add(self, t: int, values: Mapping[str, float]) -> None:
+        """Log what global round t gave."""
         with _told(self.folder):
             for name, value in values.items():
                 if not math.isnan(value):
-                    self.writer.add_scalar(name, value, done.last.t)
+                    self.writer.add_scalar(name, value, t)
             self.writer.flush()
 
 

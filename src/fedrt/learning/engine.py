@@ -13,13 +13,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedrt.errors import FedrtError
+from fedrt.rounds import ACCEPTED
 from fedrt.scenario.faults import Attack
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-
-ACCEPTED = -1
-"""In place of the reason of a refusal, for an update that was not refused."""
 
 
 class DivergedError(FedrtError):
@@ -72,7 +70,7 @@ class DeviceResults:
     largest: FloatArray
     """The greatest absolute number in the model it sent; not finite where training diverged."""
     refused: IntArray
-    """Why its update was refused (`turns.REASONS`), or `ACCEPTED`."""
+    """Why its update was refused (`rounds.REASONS`), or `ACCEPTED`."""
     sent_bytes: IntArray
     """The size of the message with its update."""
 

@@ -1,4 +1,4 @@
-"""The training side of a run: the edge models, what is known of their distances, and accuracy."""
+"""The training side of a run: the edge models, how far they are apart, and their accuracy."""
 
 from __future__ import annotations
 
@@ -10,27 +10,29 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedrt.control.consensus import DistanceEstimate
 from fedrt.control.mixing import mixing_of
 from fedrt.learning.aggregate import average, distance_to_average, mix, pairwise_distance
 from fedrt.learning.aggregators import averaging_weights
-from fedrt.learning.engine import ACCEPTED, Screening, Trained, TrainingOrder
+from fedrt.learning.engine import Screening, TrainingOrder
 from fedrt.learning.setup import Setup
-from fedrt.turns import (
-    Distances,
-    EdgeRound,
+from fedrt.plan import Gossip, Plan
+from fedrt.rounds import (
+    ACCEPTED,
+    ModelDistances,
+    Outcome,
+    Updates,
     digest,
-    key_after_mixing,
+    key_after_gossip,
     key_after_training,
-    none_refused,
 )
+from fedrt.world.observation import Observation
 from fedrt.world.world import World
 
 FloatArray = NDArray[np.float64]
 
 
 class Trainer:
-    """Algorithm 1 over the plans of a run. Implements the loop's `Learner`.
+    """Trains the edge models of a run as its plans say: the paper's Algorithm 1.
 
     `shared` lets several trainers of one setup do equal work once: every state of the edge models
     has a key made from all that led to it, so equal keys are equal models.
@@ -41,76 +43,46 @@ class Trainer:
         edges = setup.world.fleet.num_edges
         self.models = setup.first_model.repeat(edges, 1)
         self.key = b"start"
-        self.estimate = DistanceEstimate.unknown(edges)
-        self.linked = setup.world.base_graph
-        self.before_mixing = np.zeros((edges, edges))
-        self.last_true = self.before_mixing
         self.loss_sum, self.steps = 0.0, 0
-        self.refusals: list[NDArray[np.int64]] = []
         self.began = time.monotonic()
 
-    def distances(self, t: int) -> Distances:
-        """What linked pairs measure and the estimate for the others.
+    @property
+    def start(self) -> ModelDistances:
+        """All edge servers start from the same model."""
+        edges = self.setup.world.fleet.num_edges
+        return ModelDistances(np.zeros((edges, edges)))
 
-        Of the models that the servers hold as the last edge round starts; with one edge round, of
-        those just before the previous mixing.
-        """
-        if self.setup.world.scenario.rounds.edge_rounds > 1:
-            true = pairwise_distance(self._parameters())
-        else:
-            true = self.before_mixing
-        # Servers that cannot reach each other now cannot compare their models.
-        self.linked = self.linked & self.setup.world.links_up(t)
-        if true.any():
-            self.estimate = self.estimate.update(true, self.linked)
-        self.last_true = true
-        return Distances(self.estimate.distance, true)
+    def distances(self, t: int) -> ModelDistances:
+        """How far the models are apart that the servers hold now."""
+        return ModelDistances(pairwise_distance(self._parameters()))
 
-    def train(self, turn: EdgeRound) -> None:
+    def train(self, seen: Observation, plan: Plan, outcome: Outcome) -> Updates:
         """Train every device whose update arrives from its edge's model, and average per edge."""
-        order = self._order(turn)
-        self.key = key_after_training(self.key, turn)
-        if not len(order.devices):
-            return
-        trained = self._once(self.key, lambda: self.setup.engine.train(self.models, order))
-        self.models = trained.models
-        counted = self._counted(turn, order, trained)
-        self.loss_sum += float(trained.loss_sum[counted].sum())
-        self.steps += int(order.local_steps[counted].sum())
+        order = self._order(seen, plan, outcome)
+        self.key = key_after_training(self.key, seen, plan, outcome)
+        refused = None
+        if order.screening is not None:
+            refused = np.full(seen.num_devices, ACCEPTED)
+        if len(order.devices):
+            trained = self._once(self.key, lambda: self.setup.engine.train(self.models, order))
+            self.models = trained.models
+            counted = trained.refused == ACCEPTED
+            if refused is not None:
+                refused[outcome.delivered] = trained.refused
+            self.loss_sum += float(trained.loss_sum[counted].sum())
+            self.steps += int(order.local_steps[counted].sum())
+        return Updates(refused)
 
-    def _counted(
-        self, turn: EdgeRound, order: TrainingOrder, trained: Trained
-    ) -> NDArray[np.bool_]:
-        """Whose update was not refused; the others are written down."""
-        bad = trained.refused != ACCEPTED
-        r = np.full(int(bad.sum()), turn.r)
-        self.refusals.append(np.column_stack([r, order.devices[bad], trained.refused[bad]]))
-        return ~bad
-
-    def refused(self, t: int) -> NDArray[np.int64]:
-        """The updates refused since last asked, a row each (`turns.Learner`)."""
-        found, self.refusals = self.refusals, []
-        return np.concatenate([none_refused(), *found])
-
-    def mix(self, turn: EdgeRound) -> Mapping[str, float]:
-        """Mix the edge models over the turn's links; loss, accuracies and distances."""
-        scenario, topology = self.setup.world.scenario, turn.plan.topology
-        assert topology is not None
-        if scenario.rounds.edge_rounds == 1:
-            self.before_mixing = pairwise_distance(self._parameters())
-        mixing = mixing_of(turn.plan, scenario.control.mixing)
-        psi = turn.plan.gossip_steps
-        self.key = key_after_mixing(self.key, turn)
-        self.models = self._once(self.key, lambda: mix(self.models, mixing, psi))
-        unmeasured = ~self.linked & ~np.eye(len(topology), dtype=bool)
-        gap = self.estimate.distance - self.last_true
+    def mix(self, t: int, gossip: Gossip) -> Mapping[str, float]:
+        """Mix the edge models over the links of the gossip; loss, accuracies and distances."""
+        mixing = mixing_of(gossip, self.setup.world.scenario.control.mixing)
+        self.key = key_after_gossip(self.key, gossip)
+        self.models = self._once(self.key, lambda: mix(self.models, mixing, gossip.steps))
         metrics = {
             "loss": self.loss_sum / self.steps if self.steps else np.nan,
             "consensus": distance_to_average(self._parameters()),
-            "distance_error": float(gap[unmeasured].mean()) if unmeasured.any() else np.nan,
         }
-        metrics |= self._accuracies(turn.t)
-        self.linked = topology
+        metrics |= self._accuracies(t)
         self.loss_sum, self.steps = 0.0, 0
         now = time.monotonic()
         metrics["wall_s"], self.began = now - self.began, now
@@ -130,29 +102,28 @@ class Trainer:
 
         return dict(zip(names, self._once(digest(self.key, "accuracy"), measure), strict=True))
 
-    def _order(self, turn: EdgeRound) -> TrainingOrder:
-        came = turn.delivered
-        who, edge_of_device = turn.who[came], turn.seen.edge_of_device[came]
-        world, samples = self.setup.world, self.setup.batches.sizes[who]
-        weight = averaging_weights(edge_of_device, self.setup.method.aggregator, samples)
+    def _order(self, seen: Observation, plan: Plan, outcome: Outcome) -> TrainingOrder:
+        came, world = outcome.delivered, self.setup.world
+        who, edge_of_device = seen.device[came], seen.edge_of_device[came]
+        samples = self.setup.batches.sizes[who]
         return TrainingOrder(
-            t=turn.t,
-            r=turn.r,
+            t=seen.t,
+            r=seen.r,
             devices=who,
             edge_of_device=edge_of_device,
-            local_steps=turn.plan.local_steps[came],
-            weight=weight,
-            then=self._next(turn),
+            local_steps=plan.local_steps[came],
+            weight=averaging_weights(edge_of_device, self.setup.method.aggregator, samples),
+            then=self._next(seen),
             screening=screening_of(world),
             attackers=None if world.faults is None else world.faults.attackers[who],
         )
 
-    def _next(self, turn: EdgeRound) -> tuple[int, int] | None:
+    def _next(self, seen: Observation) -> tuple[int, int] | None:
         """The edge round after this one."""
         rounds = self.setup.world.scenario.rounds
-        if turn.r + 1 < rounds.edge_rounds:
-            return turn.t, turn.r + 1
-        return (turn.t + 1, 0) if turn.t + 1 < rounds.global_rounds else None
+        if seen.r + 1 < rounds.edge_rounds:
+            return seen.t, seen.r + 1
+        return (seen.t + 1, 0) if seen.t + 1 < rounds.global_rounds else None
 
     def _parameters(self) -> torch.Tensor:
         return self.models[:, : self.setup.model.num_parameters]
@@ -165,24 +136,13 @@ class Trainer:
         return self.shared[key]
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """All that the rest of a run depends on, after a mixing."""
-        return {
-            "models": self.models.cpu().numpy(),
-            "distance": self.estimate.distance,
-            "measured_once": self.estimate.measured_once,
-            "linked": self.linked,
-            "before_mixing": self.before_mixing,
-        }
+        """All of training that the rest of a run depends on, after a gossip."""
+        return {"models": self.models.cpu().numpy()}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Take over a saved state."""
         models = torch.from_numpy(np.array(state["models"]))
         self.models = models.to(device=self.models.device, dtype=self.models.dtype)
-        self.estimate = DistanceEstimate(
-            np.array(state["distance"]), np.array(state["measured_once"])
-        )
-        self.linked = np.array(state["linked"])
-        self.before_mixing = np.array(state["before_mixing"])
         # What led here is not known any more, but the models themselves are as good a key.
         self.key = digest(b"restored", np.ascontiguousarray(state["models"]))
         self.began = time.monotonic()

@@ -19,7 +19,6 @@ from torch import Tensor
 
 from fedrt.learning.aggregators import Aggregator, aggregated, is_linear
 from fedrt.learning.engine import (
-    ACCEPTED,
     DeviceResults,
     Screening,
     TrainingOrder,
@@ -27,6 +26,7 @@ from fedrt.learning.engine import (
     edge_starts,
     part_of,
 )
+from fedrt.rounds import ACCEPTED
 from fedrt.scenario.faults import Attack, Noise, NotANumber, SignFlip, WrongShape
 from fedrt.seeding import stream
 
@@ -34,7 +34,7 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 NOT_FINITE, WRONG_SHAPE, FAR_BEYOND = range(3)
-"""Places in `fedrt.turns.REASONS`."""
+"""Places in `fedrt.rounds.REASONS`."""
 FEWEST = 3
 """Updates that an edge must have for a norm to be far beyond the others."""
 

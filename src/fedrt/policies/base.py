@@ -16,7 +16,7 @@ from fedrt.cost.round import price
 from fedrt.errors import InputError
 from fedrt.graph import BoolMatrix
 from fedrt.ledger import Books, Horizon
-from fedrt.plan import Plan, Status, plan_problems
+from fedrt.plan import Gossip, Plan, Status, plan_problems
 from fedrt.plugins import own_code
 from fedrt.world.observation import Backhaul, Observation
 
@@ -88,8 +88,7 @@ def complete_plan(
             bandwidth_hz=allocation.bandwidth_hz,
             cpu_hz=allocation.cpu_hz,
             local_steps=local_steps,
-            gossip_steps=seen.gossip_steps,
-            topology=topology,
+            gossip=None if topology is None else Gossip(topology, seen.gossip_steps),
         )
 
     relaxed = bool(allocation.relaxed.any())

@@ -21,7 +21,7 @@ from fedrt.control.allocation import (
 from fedrt.control.consensus import meets_limit
 from fedrt.control.fastest_mixing import MOST_EXACT
 from fedrt.control.foresight import FEWEST, MOST, allocate_with_foresight, guessed_later_s
-from fedrt.control.gossip import Gossip, choose_gossip, gossip_on
+from fedrt.control.gossip import RatedGossip, choose_gossip, gossip_on
 from fedrt.control.pacing import Prices, adjust, spending
 from fedrt.control.parts import links_by_part
 from fedrt.control.priced import PricedFleet
@@ -153,7 +153,7 @@ class FedRTPlus:
         pace: Pace,
         reference: ReferenceRound,
         fleet: PricedFleet,
-    ) -> tuple[Allocation, Gossip | None]:
+    ) -> tuple[Allocation, RatedGossip | None]:
         """Time against the worth of energy, within reach of FedRT."""
         memory = self.memory
         assert memory is not None
@@ -182,7 +182,7 @@ class FedRTPlus:
         pace: Pace,
         reference: ReferenceRound,
         fleet: PricedFleet,
-    ) -> tuple[Allocation, Gossip | None]:
+    ) -> tuple[Allocation, RatedGossip | None]:
         """The fastest allocation: with stragglers a cluster that slows down to save holds all up.
 
         An allocation in which all devices end at once is held up by every one of them, so one that
@@ -211,7 +211,7 @@ class FedRTPlus:
         nominal_s: FloatArray,
         reference: ReferenceRound,
         latest_s: float,
-    ) -> tuple[Allocation, Gossip]:
+    ) -> tuple[Allocation, RatedGossip]:
         """The end at which the clusters' prices of time add up to one, but no later than given."""
         gossip = self._gossip(seen, elapsed_s + nominal_s, reference)
         offset_s = elapsed_s + gossip.slowest_s(_hop_s(seen))
@@ -233,21 +233,21 @@ class FedRTPlus:
 
     def _gossip(
         self, seen: Observation, finish_s: FloatArray, reference: ReferenceRound | None = None
-    ) -> Gossip:
+    ) -> RatedGossip:
         """The quickest gossip that keeps the limits, or FedRT's own where that is quicker."""
         chosen = self._choose_gossip(seen, finish_s)
-        if reference is None or reference.topology is None or self.links != "joint":
+        if reference is None or reference.links is None or self.links != "joint":
             return chosen
         assert seen.backhaul is not None
         rho = seen.backhaul.contraction_limit
         if rho is not None and reference.contraction > rho:
             return chosen
-        given = gossip_on(reference.topology, seen.gossip_steps, fastest=False)
+        given = gossip_on(reference.links, seen.gossip_steps, fastest=False)
         hop_s = _hop_s(seen)
         ends_s = [float(np.max(finish_s + each.slowest_s(hop_s))) for each in (chosen, given)]
         return chosen if ends_s[0] <= ends_s[1] else given
 
-    def _choose_gossip(self, seen: Observation, finish_s: FloatArray) -> Gossip:
+    def _choose_gossip(self, seen: Observation, finish_s: FloatArray) -> RatedGossip:
         backhaul, psi = seen.backhaul, seen.gossip_steps
         assert backhaul is not None
         limits = (backhaul.consensus_distance, backhaul.consensus_limit)
@@ -272,26 +272,24 @@ def _hop_s(seen: Observation) -> FloatArray:
     return link_time_s(seen.model_bits, 1, seen.backhaul.bps)
 
 
-def _keeps_limits(seen: Observation, gossip: Gossip) -> bool:
+def _keeps_limits(seen: Observation, gossip: RatedGossip) -> bool:
     backhaul = seen.backhaul
     assert backhaul is not None
-    if not meets_limit(gossip.topology, backhaul.consensus_distance, backhaul.consensus_limit):
+    if not meets_limit(gossip.gossip.links, backhaul.consensus_distance, backhaul.consensus_limit):
         return False
     rho = backhaul.contraction_limit
-    return rho is None or gossip.mixing is None or gossip.contraction <= rho
+    return rho is None or gossip.gossip.weights is None or gossip.contraction <= rho
 
 
 def _plan(
-    seen: Observation, allocation: Allocation, status: Status, gossip: Gossip | None = None
+    seen: Observation, allocation: Allocation, status: Status, gossip: RatedGossip | None = None
 ) -> Plan:
     return Plan(
         status=status,
         bandwidth_hz=allocation.bandwidth_hz,
         cpu_hz=allocation.cpu_hz,
         local_steps=np.full(seen.num_devices, seen.local_steps, dtype=np.int64),
-        gossip_steps=seen.gossip_steps if gossip is None else gossip.steps,
-        topology=None if gossip is None else gossip.topology,
-        mixing=None if gossip is None else gossip.mixing,
+        gossip=None if gossip is None else gossip.gossip,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from fedrt.policies import Policy
 from fedrt.runs.failures import FailureSums
 from fedrt.runs.history import MOST_DEVICE_ROWS, MOST_LINK_ROWS, History
-from fedrt.turns import GlobalRound
+from fedrt.runs.rounds import GlobalRound
 from fedrt.world.world import World
 
 Summary = dict[str, Any]
@@ -33,7 +33,7 @@ class Account:
         self.measured: list[dict[str, float]] = []
         self.wall_s = 0.0
         self.last: GlobalRound | None = None
-        self.failures = None if world.faults is None else FailureSums(world.fleet.edge_of_device)
+        self.failures = None if world.faults is None else FailureSums()
 
     def add(self, done: GlobalRound) -> None:
         """Take in one global round."""

@@ -24,15 +24,15 @@ from fedrt.control.mixing import best_constant_weights, contraction, metropolis_
 from fedrt.ledger import overspend_j
 from fedrt.policies import make_policy
 from fedrt.runs.estimate import over_seeds
+from fedrt.runs.executor import Recorded
 from fedrt.runs.hindsight import hindsight_bound
 from fedrt.runs.history import round_row
-from fedrt.runs.loop import run_rounds
-from fedrt.runs.recorded import Recorded
+from fedrt.runs.loop import simulate_rounds
 from fedrt.runs.reference import LEAST_RHO
+from fedrt.runs.rounds import GlobalRound
 from fedrt.runs.study import Points, digest
 from fedrt.scenario import Scenario
-from fedrt.turns import GlobalRound
-from fedrt.world.world import World
+from fedrt.world.simulated import SimulatedWorld
 
 FloatArray = NDArray[np.float64]
 T = TypeVar("T")
@@ -54,7 +54,7 @@ class PolicyRun:
     unlinked_rounds: int
     """Global rounds over the consensus limit."""
     own_steps: bool
-    """Whether it changes the local steps, which the bound's plans do not."""
+    """Whether it changes the local steps or leaves devices out, which the bound's plans do not."""
     own_name: str | None = None
     """What the policy calls itself."""
 
@@ -76,7 +76,7 @@ class Bound:
 
 
 def run_policy(
-    world: World,
+    world: SimulatedWorld,
     name: str,
     distances: Sequence[FloatArray],
     progress: Callable[[GlobalRound], None] | None = None,
@@ -85,15 +85,16 @@ def run_policy(
     contractions, unlinked, own_steps = [], 0, False
     done: GlobalRound | None = None
     policy = make_policy(name)
-    for done in run_rounds(world, policy, Recorded(distances)):
+    for done in simulate_rounds(world, policy, Recorded(distances)):
         row = round_row(done, world.scenario.control.mixing)
         contractions.append(float(row["zeta"][0]) ** int(row["gossip_steps"][0]))
-        backhaul, topology = done.last.seen.backhaul, done.last.plan.topology
-        assert backhaul is not None
-        assert topology is not None
-        unlinked += not meets_limit(topology, backhaul.consensus_distance, backhaul.consensus_limit)
+        links, backhaul = done.last.gossip.links, done.last.backhaul
+        unlinked += not meets_limit(links, backhaul.consensus_distance, backhaul.consensus_limit)
         steps = world.scenario.rounds.local_steps
-        own_steps |= any((turn.plan.local_steps != steps).any() for turn in done.edge_rounds)
+        own_steps |= any(
+            (turn.plan.local_steps != steps).any() or not turn.plan.trained.all()
+            for turn in done.edge_rounds
+        )
         if progress is not None:
             progress(done)
     assert done is not None
@@ -131,7 +132,7 @@ def hindsight_contraction_limit(
     return np.full(len(reference.contraction), asked)
 
 
-def reachable_limit(world: World, rho: FloatArray | None) -> FloatArray | None:
+def reachable_limit(world: SimulatedWorld, rho: FloatArray | None) -> FloatArray | None:
     """Rho, or what the base graph reaches with all gossip steps if that is more."""
     if rho is None or world.fleet.num_edges == 1:
         return rho
@@ -144,7 +145,7 @@ def reachable_limit(world: World, rho: FloatArray | None) -> FloatArray | None:
 
 
 def bound_world(
-    world: World,
+    world: SimulatedWorld,
     distances: Sequence[FloatArray],
     reference: PolicyRun,
     asked: float | str | None = REFERENCE,
@@ -186,7 +187,7 @@ class BoundResult:
 
 
 def compare_to_bound(
-    world: World,
+    world: SimulatedWorld,
     distances: Sequence[FloatArray],
     policies: Sequence[str],
     rho: float | str | None = REFERENCE,

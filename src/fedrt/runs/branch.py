@@ -19,15 +19,17 @@ from fedrt.errors import InputError
 from fedrt.files import make_folder
 from fedrt.ledger import Ledger
 from fedrt.policies import Policy, make_policy
-from fedrt.runs.checkpoint import Checkpoints
+from fedrt.runs.checkpoint import Checkpoints, Record
 from fedrt.runs.directory import SavedRun, open_folder, read_run
+from fedrt.runs.executor import Executor
 from fedrt.runs.foreign import refuse_links
 from fedrt.runs.identity import changes, file_digest, identity_of, listed, read_identity
 from fedrt.runs.loop import open_ledger, run_rounds
 from fedrt.runs.options import RunOptions, read_options
+from fedrt.runs.records import FleetSize
+from fedrt.runs.rounds import GlobalRound
 from fedrt.scenario import Scenario
 from fedrt.scenario.fields import table_of
-from fedrt.turns import GlobalRound, Learner
 from fedrt.world.world import World
 
 BRANCH, BEFORE = "branch", "before"
@@ -39,6 +41,16 @@ FIXED = (
     *("base_graph", "learning.model", "learning.dtype", "control.mixing"),
 )
 """What the state of a run and its tables have the shape of."""
+
+
+@dataclass(frozen=True)
+class Past:
+    """The world and the policy that the first rounds of a branch were planned in."""
+
+    world: World
+    policy: Policy
+    until: int
+    """The first global round that is not one of them."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +119,8 @@ def _branch_point(source: Path, run: SavedRun) -> int:
         raise InputError(f"{source}: is a run without training; there is nothing to branch")
     if run.summary is not None:
         raise InputError(f"{source}: has ended: only a run that was stopped can be branched")
-    rounds = Checkpoints(source).newest(run.scenario.fleet.num_edges)
+    fleet = run.scenario.fleet
+    rounds = Checkpoints(source).newest(FleetSize(fleet.num_devices, fleet.num_edges))
     if not rounds:
         raise InputError(f"{source}: has no checkpoint to branch from")
     return rounds
@@ -173,18 +186,28 @@ def past_of(path: Path, run: SavedRun) -> list[Segment]:
 
 
 def branched_rounds(
-    past: Sequence[tuple[World, Policy, int]], world: World, policy: Policy, learner: Learner
+    past: Sequence[Past],
+    world: World,
+    policy: Policy,
+    executor: Executor,
+    records: Sequence[Record] = (),
 ) -> Iterator[GlobalRound]:
-    """Every global round of a run: those of its past by the worlds and policies they had."""
-    books: Ledger | None = None
-    for number, (then, planner, until) in enumerate(past):
-        for done in run_rounds(then, planner, learner, books):
+    """Every global round of a run: those of its past by the worlds and policies they had.
+
+    Those with a record are taken from it.
+    """
+    ledger, belief = None, None
+    worlds = [*(each.world for each in past), world]
+    for each, following in zip(past, worlds[1:], strict=True):
+        rounds = run_rounds(
+            each.world, each.policy, executor, past=records, ledger=ledger, belief=belief
+        )
+        for done in rounds:
             yield done
-            if done.last.after.t == until:
-                following = past[number + 1][0] if number + 1 < len(past) else world
-                books = _carried_over(done.last.after, following)
+            if done.last.after.t == each.until:
+                ledger, belief = _carried_over(done.last.after, following), done.belief
                 break
-    yield from run_rounds(world, policy, learner, books)
+    yield from run_rounds(world, policy, executor, past=records, ledger=ledger, belief=belief)
 
 
 def _carried_over(books: Ledger, world: World) -> Ledger:

@@ -1,19 +1,17 @@
 """Checkpoints and the record of each round: what lets a killed run go on as if nothing happened.
 
-A checkpoint holds the learner's state after a global round. A record holds what a round gave that
-planning cannot compute again: distances and metrics. On resuming, the rounds before the checkpoint
-are planned again from their records, which brings back books, tables and the policy's own state
-bit for bit, and training goes on from there.
+A checkpoint holds the models after a global round. A record holds what was seen, planned and what
+happened in a round (`runs.records`). On resuming, the rounds before the checkpoint are taken from
+their records, which brings back books, tables and the policy's own state bit for bit, and training
+goes on from there.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import zipfile
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,24 +21,15 @@ from numpy.typing import NDArray
 from fedrt.errors import InputError, reason
 from fedrt.files import make_folder, write_whole
 from fedrt.inputs import refuse_zip_bomb
-from fedrt.turns import Distances, EdgeRound, Learner, none_refused
+from fedrt.runs.records import BadRecordError, FleetSize, packed, unpacked
+from fedrt.runs.rounds import PastEdgeRound
 
 Arrays = Mapping[str, NDArray[Any]]
 
-RECORD = {"believed", "true", "names", "values"}
 OWN_NAME = re.compile(r"[0-9]{6,18}\.npz")
 """How checkpoints and records are named: no other file is ever removed."""
-REFUSED = "refused"
-"""Only in the record of a round in which updates were refused."""
-
-
-@dataclass(frozen=True)
-class Record:
-    """What one global round gave besides its plan."""
-
-    distances: Distances
-    metrics: Mapping[str, float]
-    refused: NDArray[np.int64] = field(default_factory=none_refused)
+Record = Sequence[PastEdgeRound]
+"""The edge rounds of one global round."""
 
 
 class Checkpoints:
@@ -51,22 +40,13 @@ class Checkpoints:
         self.keep = keep
 
     def save_record(self, t: int, record: Record) -> None:
-        """Save what round t gave."""
+        """Save what happened in global round t."""
         make_folder(self.records)
-        names = json.dumps(list(record.metrics))
-        arrays = {
-            "believed": record.distances.believed,
-            "true": record.distances.true,
-            "names": np.array(names),
-            "values": np.array(list(record.metrics.values()), dtype=np.float64),
-        }
-        if len(record.refused):
-            arrays[REFUSED] = record.refused
-        _write(self.records / f"{t:06}.npz", arrays)
+        _write(self.records / f"{t:06}.npz", packed(record))
 
-    def load_records(self, rounds: int, edges: int | None = None) -> list[Record]:
-        """The records of the first so many rounds, of a run with so many edges."""
-        return [_read_record(self.records / f"{t:06}.npz", edges) for t in range(rounds)]
+    def load_records(self, rounds: int, size: FleetSize) -> list[Record]:
+        """The records of the first so many rounds, of a run with so many devices and edges."""
+        return [_read_record(self.records / f"{t:06}.npz", size) for t in range(rounds)]
 
     def save(self, rounds: int, state: Arrays) -> None:
         """Save the state after so many rounds, and drop all but the newest few.
@@ -81,12 +61,12 @@ class Checkpoints:
             path.unlink(missing_ok=True)
 
     def load(
-        self, like: Arrays, most: int | None = None, edges: int | None = None
+        self, like: Arrays, size: FleetSize, most: int | None = None
     ) -> tuple[Arrays, list[Record], list[str]]:
         """The newest state that reads and the records up to it; a note on each damaged file.
 
         It must have the names and shapes of the state given. No records: the run starts over.
-        With `most`, none after more rounds than that. `edges` is the size of the distances.
+        With `most`, none after more rounds than that.
         """
         notes: dict[str, None] = {}
         for path in self._all():
@@ -94,7 +74,7 @@ class Checkpoints:
                 continue
             try:
                 state = _read(path, like.keys())
-                records = self.load_records(int(path.stem), edges)
+                records = self.load_records(int(path.stem), size)
             except InputError as error:
                 notes[f"{error}; going back to an earlier state"] = None
                 continue
@@ -107,14 +87,14 @@ class Checkpoints:
             return state, records, list(notes)
         return {}, [], [*notes, *(["no checkpoint is left: starting over"] if notes else [])]
 
-    def newest(self, edges: int) -> int:
+    def newest(self, size: FleetSize) -> int:
         """The rounds before the newest state that is whole, with its records; 0: there is none."""
         for path in self._all():
             try:
                 with zipfile.ZipFile(path) as archive:
                     if archive.testzip() is not None:
                         continue
-                self.load_records(int(path.stem), edges)
+                self.load_records(int(path.stem), size)
             except (InputError, OSError, ValueError, zipfile.BadZipFile, NotImplementedError):
                 continue
             return int(path.stem)
@@ -154,55 +134,14 @@ def _remove_own(folder: Path) -> None:
             folder.rmdir()
 
 
-class Resumed:
-    """A learner that answers for finished rounds from their records, then hands over to another."""
-
-    def __init__(self, records: list[Record], learner: Learner) -> None:
-        self.records, self.learner = records, learner
-
-    def distances(self, t: int) -> Distances:
-        if t < len(self.records):
-            return self.records[t].distances
-        return self.learner.distances(t)
-
-    def train(self, turn: EdgeRound) -> None:
-        if turn.t >= len(self.records):
-            self.learner.train(turn)
-
-    def mix(self, turn: EdgeRound) -> Mapping[str, float]:
-        if turn.t < len(self.records):
-            return self.records[turn.t].metrics
-        return self.learner.mix(turn)
-
-    def refused(self, t: int) -> NDArray[np.int64]:
-        if t < len(self.records):
-            return self.records[t].refused
-        return self.learner.refused(t)
-
-
-def _read_record(path: Path, edges: int | None) -> Record:
+def _read_record(path: Path, size: FleetSize) -> Record:
     """One record; a line about a file that holds something else."""
-    arrays = _read(path, RECORD, {REFUSED})
-    believed, true, values = arrays["believed"], arrays["true"], arrays["values"]
-    refused = arrays.get(REFUSED, none_refused())
     try:
-        names = json.loads(str(arrays["names"]))
-    except (ValueError, RecursionError):
-        names = None
-    size = len(believed) if believed.ndim and edges is None else edges
-    good = (
-        isinstance(names, list)
-        and all(isinstance(name, str) for name in names)
-        and believed.shape == true.shape == (size, size)
-        and values.shape == (len(names),)
-        and all(array.dtype == np.float64 for array in (believed, true, values))
-        and refused.shape == (len(refused), 3)
-        and refused.dtype == np.int64
-    )
-    if not good:
-        raise InputError(f"{path}: cannot be read: is not the record of a round of this run")
-    metrics = dict(zip(names, values.tolist(), strict=True))
-    return Record(Distances(believed, true), metrics, refused)
+        return unpacked(_read(path), size)
+    except BadRecordError as error:
+        raise InputError(
+            f"{path}: cannot be read: is not the record of a round of this run: {error}"
+        ) from None
 
 
 def _write(path: Path, arrays: Arrays) -> None:
@@ -213,7 +152,7 @@ def _write(path: Path, arrays: Arrays) -> None:
     write_whole(path, fill)
 
 
-def _read(path: Path, names: Set[str], perhaps: Set[str] = frozenset()) -> dict[str, NDArray[Any]]:
+def _read(path: Path, names: Set[str] | None = None) -> dict[str, NDArray[Any]]:
     """Every array of a file; the archive's checksums tell whether it is whole."""
     try:
         with path.open("rb") as file:
@@ -224,6 +163,6 @@ def _read(path: Path, names: Set[str], perhaps: Set[str] = frozenset()) -> dict[
         raise
     except Exception as error:  # a damaged archive may fail in any part of its reader
         raise InputError(f"{path}: cannot be read: {reason(error)}") from None
-    if arrays.keys() - perhaps != names:
+    if names is not None and arrays.keys() != names:
         raise InputError(f"{path}: cannot be read: it holds {', '.join(arrays) or 'nothing'}")
     return arrays

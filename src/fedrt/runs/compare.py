@@ -22,6 +22,7 @@ from fedrt.extras import need
 from fedrt.files import gone_unless, write_json
 from fedrt.policies import make_policy
 from fedrt.runs.account import Summary
+from fedrt.runs.checkpoint import Record
 from fedrt.runs.directory import (
     MOST_SEED,
     RunDirectory,
@@ -36,12 +37,13 @@ from fedrt.runs.foreign import refuse_links
 from fedrt.runs.identity import Identity, check_same, identity_of, read_identity
 from fedrt.runs.loop import make_world
 from fedrt.runs.options import RunOptions, read_options
-from fedrt.runs.training import RAY, Job, make_run_setup, open_checkpoints
+from fedrt.runs.records import FleetSize
+from fedrt.runs.rounds import GlobalRound
+from fedrt.runs.training import RAY, Job, Training, make_run_setup, open_checkpoints
 from fedrt.runs.tuning_file import FILE as TUNING
 from fedrt.runs.tuning_file import mend_tuning_file, tell_edited_tuning
 from fedrt.scenario import Scenario, load_scenario
 from fedrt.torn import clear_torn
-from fedrt.turns import GlobalRound
 
 Progress = Callable[[str, int, GlobalRound], None]
 Note = Callable[[str], None]
@@ -239,22 +241,27 @@ def _train_together(
 
 
 def _restore(
-    seed: int, said: Comparison, jobs: Mapping[str, Job], trainers: Mapping[str, Any], note: Note
-) -> dict[str, list[Any]]:
+    seed: int,
+    said: Comparison,
+    jobs: Mapping[str, Job],
+    trainers: Mapping[str, Training],
+    note: Note,
+) -> dict[str, list[Record]]:
     """Bring every learner to its newest state and give the records up to it.
 
     A stop may have come between two policies: those ahead go back a round, so that equal work is
     shared again.
     """
-    edges = said.scenario.fleet.num_edges
+    fleet = said.scenario.fleet
+    size = FleetSize(fleet.num_devices, fleet.num_edges)
     likes = {name: trainer.state() for name, trainer in trainers.items()}
-    found = {name: job.checkpoints.load(likes[name], edges=edges) for name, job in jobs.items()}
+    found = {name: job.checkpoints.load(likes[name], size) for name, job in jobs.items()}
     common = min(len(records) for _, records, _ in found.values())
     restored = {}
     for name, job in jobs.items():
         state, records, notes = found[name]
         if len(records) > common:
-            state, records, notes = job.checkpoints.load(likes[name], common, edges)
+            state, records, notes = job.checkpoints.load(likes[name], size, common)
         for line in notes:
             note(f"{name}, seed {seed}: {line}")
         if records:

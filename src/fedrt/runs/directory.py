@@ -43,7 +43,9 @@ from fedrt.scenario.code import import_paths
 
 IntArray = NDArray[np.int64]
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+READABLE_VERSIONS = (1, 2)
+"""Older folders can be shown; a run in one cannot go on (`runs.training`)."""
 MOST_SEED = 10**18 - 1
 TABLES = ("devices", "links", "edges", "rounds")
 SUMMARY = (
@@ -228,9 +230,10 @@ def read_opened(path: Path, what: str) -> dict[str, Any]:
             raise InputError(f"{path}: is not {what}: it has no {name}")
     run = _read_json(path / "run.json")
     found = run.get("format_version") if isinstance(run, dict) else None
-    if found != FORMAT_VERSION:
+    if type(found) is not int or found not in READABLE_VERSIONS:
         where = f"{path / 'run.json'}: format_version"
-        raise InputError(problem(where, found, str(FORMAT_VERSION)))
+        rule = "one of " + ", ".join(map(str, READABLE_VERSIONS))
+        raise InputError(problem(where, found, rule))
     return dict(run)
 
 

@@ -13,16 +13,16 @@ from fedrt.files import gone_unless, write_json
 from fedrt.policies import Policy, make_policy
 from fedrt.runs.account import Account, Summary
 from fedrt.runs.directory import RunDirectory, open_folder, run_name
-from fedrt.runs.loop import make_world, run_rounds
+from fedrt.runs.loop import make_world, simulate_rounds
+from fedrt.runs.rounds import GlobalRound
 from fedrt.scenario import Scenario
-from fedrt.turns import GlobalRound
-from fedrt.world.world import World
+from fedrt.world.simulated import SimulatedWorld
 
 Progress = Callable[[GlobalRound], None]
 
 
 def estimate_run(
-    world: World,
+    world: SimulatedWorld,
     policy: Policy,
     directory: RunDirectory | None = None,
     *,
@@ -32,7 +32,7 @@ def estimate_run(
     """One run without training: its summary, and its history in the directory if there is one."""
     account = Account(world, policy, device_rows)
     try:
-        for done in run_rounds(world, policy):
+        for done in simulate_rounds(world, policy):
             account.add(done)
             if directory is not None:
                 directory.save_sometimes(account.history)

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.cost.round import RoundCost
 from fedrt.graph import parts_of
 from fedrt.plan import ROUNDING
-from fedrt.turns import REASONS, EdgeRound, GlobalRound
+from fedrt.rounds import REASONS, RoundCost
+from fedrt.runs.rounds import EdgeRound, GlobalRound
+from fedrt.world.faults import Failures
 
 Columns = dict[str, Any]
 IntArray = NDArray[np.int64]
@@ -27,8 +28,6 @@ MOST_NAMED = 100
 
 def arrived(turn: EdgeRound) -> RoundCost:
     """The cost with only those devices' times that delivered, and when the last of them did."""
-    if turn.outcome is None:
-        return turn.cost
     came = turn.outcome.delivered
     return replace(
         turn.cost,
@@ -38,20 +37,24 @@ def arrived(turn: EdgeRound) -> RoundCost:
     )
 
 
-def counts(turn: EdgeRound, done: GlobalRound) -> dict[str, IntArray]:
+def failures_of(turn: EdgeRound) -> Failures:
+    """What failed in an edge round of a world where something can."""
+    assert turn.outcome.failures is not None
+    return turn.outcome.failures
+
+
+def counts(turn: EdgeRound) -> dict[str, IntArray]:
     """Per edge: how many devices were to train, and what became of them."""
-    failures, outcome = turn.failures, turn.outcome
-    assert failures is not None
-    assert outcome is not None
-    refused = is_refused(turn, done)
+    failures, outcome = failures_of(turn), turn.outcome
+    refused, trained = outcome.is_refused, turn.plan.trained
 
     def of(which: NDArray[np.bool_]) -> IntArray:
         return turn.seen.sum_by_edge(which.astype(np.float64)).astype(np.int64)
 
     return {
-        "expected": failures.expected,
+        "expected": failures.expected - of(~trained),
         "delivered": of(outcome.delivered & ~refused),
-        "silent": of(outcome.silent),
+        "silent": of(failures.silent & trained),
         "late": of(outcome.late),
         "refused": of(refused),
         "absent": failures.absent,
@@ -59,71 +62,65 @@ def counts(turn: EdgeRound, done: GlobalRound) -> dict[str, IntArray]:
     }
 
 
-def is_refused(turn: EdgeRound, done: GlobalRound) -> NDArray[np.bool_]:
-    """Per device of the turn: whether its update was refused."""
-    return np.isin(turn.who, done.refused[done.refused[:, 0] == turn.r, 1])
-
-
-def wasted_j(turn: EdgeRound, done: GlobalRound) -> float:
+def wasted_j(turn: EdgeRound) -> float:
     """Joules that devices spent on updates that did not count."""
-    counted = turn.delivered & ~is_refused(turn, done)
+    counted = turn.outcome.delivered & ~turn.outcome.is_refused
     return float(turn.cost.energy_j[~counted].sum())
 
 
 def planned_time_s(done: GlobalRound) -> float:
     """Seconds that the global round would have taken by its plans."""
-    costs = [turn.outcome.planned for turn in done.edge_rounds if turn.outcome is not None]
+    costs = [turn.outcome.planned for turn in done.edge_rounds]
     return float(np.max(np.sum([cost.edge_time_s + cost.backhaul_s for cost in costs], axis=0)))
 
 
 def round_columns(done: GlobalRound) -> Columns:
     """Of one global round: the devices by what became of them, what was down, what it cost."""
-    failures = done.last.failures
+    failures = done.last.outcome.failures
     if failures is None:
         return {}
-    each = [counts(turn, done) for turn in done.edge_rounds]
+    each = [counts(turn) for turn in done.edge_rounds]
     columns = {name: np.array([sum(int(c[name].sum()) for c in each)]) for name in COUNTS}
     return columns | {
         "servers_down": np.array([int((~failures.server_up).sum())]),
         "links_down": np.array([failures.links_down]),
         "parts": np.array([parts_up(done)]),
-        "wasted_j": np.array([sum(wasted_j(turn, done) for turn in done.edge_rounds)]),
+        "wasted_j": np.array([sum(wasted_j(turn) for turn in done.edge_rounds)]),
         "planned_time_s": np.array([planned_time_s(done)]),
     }
 
 
 def parts_up(done: GlobalRound) -> int:
     """In how many parts the servers that are up mix."""
-    assert done.last.failures is not None
-    assert done.last.plan.topology is not None
-    up = np.flatnonzero(done.last.failures.server_up)
-    return len(parts_of(done.last.plan.topology[np.ix_(up, up)])) if len(up) else 0
+    up = np.flatnonzero(failures_of(done.last).server_up)
+    return len(parts_of(done.last.gossip.links[np.ix_(up, up)])) if len(up) else 0
 
 
-def edge_columns(turn: EdgeRound, done: GlobalRound) -> Columns:
+def edge_columns(turn: EdgeRound) -> Columns:
     """Of one edge round of every edge."""
-    if turn.failures is None or turn.outcome is None:
+    failures = turn.outcome.failures
+    if failures is None:
         return {}
-    up = {"up": turn.failures.server_up}
-    return up | counts(turn, done) | {"lost_s": turn.outcome.lost_s}
+    return {"up": failures.server_up} | counts(turn) | {"lost_s": turn.outcome.lost_s}
 
 
-def device_columns(turn: EdgeRound, done: GlobalRound) -> Columns:
+def device_columns(turn: EdgeRound) -> Columns:
     """Of one edge round of every device that was there to train."""
-    if turn.failures is None or turn.outcome is None:
+    failures = turn.outcome.failures
+    if failures is None:
         return {}
-    became = np.full(len(turn.who), "delivered", dtype="U9")
-    became[turn.outcome.silent] = "silent"
+    became = np.full(turn.seen.num_devices, "delivered", dtype="U9")
+    became[failures.silent] = "silent"
     became[turn.outcome.late] = "late"
-    became[is_refused(turn, done)] = "refused"
-    return {"cpu_fraction": turn.failures.cpu_fraction, "outcome": became}
+    became[turn.outcome.is_refused] = "refused"
+    became[~turn.plan.trained] = "left out"
+    return {"cpu_fraction": failures.cpu_fraction, "outcome": became}
 
 
 class FailureSums:
     """Sums over a run."""
 
-    def __init__(self, edge_of_device: IntArray) -> None:
-        self.edge_of_device = edge_of_device
+    def __init__(self) -> None:
         self.counts = dict.fromkeys(COUNTS, 0)
         self.straggling = self.server_rounds = self.link_rounds = self.rounds_in_parts = 0
         self.wasted_j = self.lost_s = self.beyond_plan_s = 0.0
@@ -132,15 +129,14 @@ class FailureSums:
     def add(self, done: GlobalRound) -> None:
         """Take in one global round."""
         for turn in done.edge_rounds:
-            assert turn.failures is not None
-            assert turn.outcome is not None
-            for name, count in counts(turn, done).items():
+            for name, count in counts(turn).items():
                 self.counts[name] += int(count.sum())
-            self.straggling += int((turn.failures.cpu_fraction < 1).sum())
-            self.wasted_j += wasted_j(turn, done)
+            slowed = failures_of(turn).cpu_fraction < 1
+            self.straggling += int((slowed & turn.plan.trained).sum())
+            self.wasted_j += wasted_j(turn)
             self.lost_s += float(turn.outcome.lost_s.mean())
-        failures = done.last.failures
-        assert failures is not None
+            self._name_refused(turn)
+        failures = failures_of(done.last)
         self.server_rounds += int((~failures.server_up).sum())
         self.link_rounds += failures.links_down
         self.rounds_in_parts += parts_up(done) > 1
@@ -148,10 +144,16 @@ class FailureSums:
         # Rounding in adding up many rounds is no time that anybody waited.
         if abs(done.time_s - planned_s) > ROUNDING * planned_s:
             self.beyond_plan_s += done.time_s - planned_s
-        for r, device, reason in done.refused[: MOST_NAMED - len(self.named)].tolist():
-            edge = int(self.edge_of_device[device])
-            where = {"global_round": done.last.t, "edge_round": r, "edge": edge, "device": device}
-            self.named.append(where | {"reason": REASONS[reason]})
+
+    def _name_refused(self, turn: EdgeRound) -> None:
+        reasons = turn.outcome.refused
+        if reasons is None:
+            return
+        bad = np.flatnonzero(turn.outcome.is_refused)[: MOST_NAMED - len(self.named)]
+        for n in bad.tolist():
+            edge, device = int(turn.seen.edge_of_device[n]), int(turn.seen.device[n])
+            where = {"global_round": turn.t, "edge_round": turn.r, "edge": edge, "device": device}
+            self.named.append(where | {"reason": REASONS[int(reasons[n])]})
 
     def summary(self) -> dict[str, Any]:
         """What failed and what it cost, for the summary of the run."""

@@ -13,7 +13,7 @@ from fedrt.control.link_choices import RoundLinks, link_times, refine
 from fedrt.cost.backhaul import link_time_s
 from fedrt.cost.uplink import hertz_seconds
 from fedrt.runs.loop import see_backhaul
-from fedrt.world.world import World
+from fedrt.world.simulated import SimulatedWorld
 
 FloatArray = NDArray[np.float64]
 
@@ -23,16 +23,15 @@ SETTLED = 1e-5
 """Part of the bound that a turn must bring for another to follow."""
 
 
-def whole_run(world: World) -> WholeRun:
+def whole_run(world: SimulatedWorld) -> WholeRun:
     """Every edge round of a world, as arrays."""
     rounds, fleet = world.scenario.rounds, world.fleet
     sizes, device, k, bandwidth_hz = [], [], [], []
     for t in range(rounds.global_rounds):
         for r in range(rounds.edge_rounds):
-            who = world.taking_part(t, r)
-            seen = world.observe(t, r, who)
+            seen = world.observe(t, r, world.taking_part(t, r))
             sizes.append(seen.cluster_size)
-            device.append(who)
+            device.append(seen.device)
             k.append(hertz_seconds(seen.model_bits, seen.snr))
             bandwidth_hz.append(seen.edge_bandwidth_hz)
     return WholeRun(
@@ -52,14 +51,14 @@ def whole_run(world: World) -> WholeRun:
 
 
 def round_links(
-    world: World, distances: Sequence[FloatArray], rho: float | FloatArray | None
+    world: SimulatedWorld, distances: Sequence[FloatArray], rho: float | FloatArray | None
 ) -> list[RoundLinks]:
     """The links of every global round, each with a first cover of its choices."""
     steps = world.scenario.rounds.gossip_steps
     rounds = []
     limits = [None] * len(distances) if rho is None else np.broadcast_to(rho, len(distances))
     for t, distance in enumerate(distances):
-        seen = see_backhaul(world, t, distance)
+        seen = see_backhaul(world.scenario, world.backhaul_bps(t), distance)
         step_s = link_time_s(world.model_bits, 1, seen.bps)
         limit = limits[t]
         most = None if limit is None else float(limit)
@@ -70,7 +69,7 @@ def round_links(
 
 
 def hindsight_bound(
-    world: World,
+    world: SimulatedWorld,
     distances: Sequence[FloatArray],
     limit_j: FloatArray,
     rho: float | FloatArray | None,

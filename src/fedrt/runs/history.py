@@ -16,7 +16,7 @@ from fedrt.cost.round import slowest_device_s
 from fedrt.graph import links_of
 from fedrt.ledger import overspend_j
 from fedrt.runs.failures import arrived, device_columns, edge_columns, round_columns
-from fedrt.turns import EdgeRound, GlobalRound
+from fedrt.runs.rounds import EdgeRound, GlobalRound
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,7 +44,7 @@ class History:
         self.chunks["edges"] += self.last_edge_rows
         for turn in done.edge_rounds:
             if "devices" in self.chunks:
-                self.chunks["devices"].append(device_rows(turn) | device_columns(turn, done))
+                self.chunks["devices"].append(device_rows(turn) | device_columns(turn))
         if "links" in self.chunks:
             self.chunks["links"].append(link_rows(done))
 
@@ -64,10 +64,8 @@ class History:
 def round_row(done: GlobalRound, mixing: str) -> Columns:
     """One global round: its time, what has been spent, and how its links mix."""
     last = done.last
-    ledger = last.after
-    topology = last.plan.topology
-    assert topology is not None
-    zeta = slowest_contraction(mixing_of(last.plan, mixing), topology)
+    ledger, gossip = last.after, last.gossip
+    zeta = slowest_contraction(mixing_of(gossip, mixing), gossip.links)
     over = ledger.overspent_j
     return {
         "global_round": np.array([last.t]),
@@ -78,11 +76,12 @@ def round_row(done: GlobalRound, mixing: str) -> Columns:
         "over_budget_devices": np.array([int((over > 0).sum())]),
         "over_budget_j": np.array([over.sum()]),
         "over_allowance_j": np.array([sum(_over(turn).sum() for turn in done.edge_rounds)]),
-        "links_kept": np.array([int(topology.sum()) // 2]),
-        "gossip_steps": np.array([last.plan.gossip_steps]),
+        "links_kept": np.array([int(gossip.links.sum()) // 2]),
+        "gossip_steps": np.array([gossip.steps]),
         "zeta": np.array([zeta]),
-        "omega_2": np.array([omega_2(zeta, last.plan.gossip_steps)]),
+        "omega_2": np.array([omega_2(zeta, gossip.steps)]),
         "status": np.array([last.plan.status]),
+        "left_out": np.array([sum(int((~t.plan.trained).sum()) for t in done.edge_rounds)]),
     } | {name: np.array([value]) for name, value in done.metrics.items()}
 
 
@@ -98,7 +97,7 @@ def edge_rows(turn: EdgeRound, done: GlobalRound) -> Columns:
         turns = [each.cost.edge_time_s + each.cost.backhaul_s for each in done.edge_rounds]
         own_s = np.sum(turns, axis=0)
         waiting_s = own_s.max() - own_s
-    if turn.outcome is not None:
+    if turn.outcome.failures is not None:
         waiting_s = waiting_s + turn.outcome.lost_s
     return {
         "global_round": np.full(turn.seen.num_edges, turn.t),
@@ -109,15 +108,13 @@ def edge_rows(turn: EdgeRound, done: GlobalRound) -> Columns:
         "upload_s": upload_s,
         "backhaul_s": turn.cost.backhaul_s,
         "waiting_s": waiting_s,
-    } | edge_columns(turn, done)
+    } | edge_columns(turn)
 
 
 def link_rows(done: GlobalRound) -> Columns:
     """Every link of the base graph in one global round; true distances where models train."""
     turn = done.last
-    backhaul, topology = turn.seen.backhaul, turn.plan.topology
-    assert backhaul is not None
-    assert topology is not None
+    backhaul = turn.backhaul
     rows, cols = links_of(backhaul.base_graph)
     columns: Columns = {
         "global_round": np.full(len(rows), turn.t),
@@ -125,7 +122,7 @@ def link_rows(done: GlobalRound) -> Columns:
         "edge2": cols,
         "bps": backhaul.bps[rows, cols],
         "distance": backhaul.consensus_distance[rows, cols],
-        "kept": topology[rows, cols],
+        "kept": turn.gossip.links[rows, cols],
     }
     if done.metrics:
         columns["true_distance"] = done.distances.true[rows, cols]
@@ -134,20 +131,22 @@ def link_rows(done: GlobalRound) -> Columns:
 
 def device_rows(turn: EdgeRound) -> Columns:
     """Every device in one edge round."""
-    count = turn.seen.num_devices
+    seen, plan, trained = turn.seen, turn.plan, turn.plan.trained
+    count = seen.num_devices
     return {
         "global_round": np.full(count, turn.t),
         "edge_round": np.full(count, turn.r),
-        "device": turn.who,
-        "edge": turn.seen.edge_of_device,
-        "bandwidth_hz": turn.plan.bandwidth_hz,
-        "cpu_hz": turn.plan.cpu_hz,
-        "local_steps": turn.plan.local_steps,
+        "device": seen.device,
+        "edge": seen.edge_of_device,
+        "trains": trained,
+        "bandwidth_hz": np.where(trained, plan.bandwidth_hz, 0.0),
+        "cpu_hz": np.where(trained, plan.cpu_hz, 0.0),
+        "local_steps": np.where(trained, plan.local_steps, 0),
         "compute_s": turn.cost.compute_s,
         "upload_s": turn.cost.upload_s,
         "energy_j": turn.cost.energy_j,
-        "spent_j": turn.after.spent_j[turn.who],
-        "left_j": turn.after.left_j[turn.who],
+        "spent_j": turn.after.spent_j[seen.device],
+        "left_j": turn.after.left_j[seen.device],
         "over_allowance_j": _over(turn),
     }
 

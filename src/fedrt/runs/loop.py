@@ -1,9 +1,9 @@
-"""The loop: observe, plan, price, charge. docs/architecture.md shows it in one picture."""
+"""The loop: observe, plan, carry out, charge. docs/architecture.md shows it in one picture."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
@@ -12,54 +12,44 @@ from numpy.typing import NDArray
 
 from fedrt.control.consensus import consensus_limit
 from fedrt.control.limits import broken_limits
+from fedrt.cost.round import price
 from fedrt.errors import InfeasibleError
 from fedrt.extras import need
 from fedrt.ledger import Horizon, Ledger, PartOfBooks
+from fedrt.plan import Plan
 from fedrt.policies import Policy
 from fedrt.policies.base import ask, uses_contraction_limit
-from fedrt.runs.reference import (
-    Reference,
-    carry_out_plan,
-    charge,
-    contraction_limit,
-    reference_for,
-)
+from fedrt.rounds import as_planned
+from fedrt.runs.belief import Belief
+from fedrt.runs.executor import Executor, Models, SimulatedExecutor
+from fedrt.runs.reference import Reference, contraction_limit, reference_for
+from fedrt.runs.rounds import EdgeRound, GlobalRound, PastEdgeRound
 from fedrt.scenario import Scenario
-from fedrt.turns import Distances, EdgeRound, GlobalRound, Learner, none_refused
-from fedrt.world.observation import Backhaul
+from fedrt.world.observation import Backhaul, Observation
+from fedrt.world.simulated import SimulatedWorld
 from fedrt.world.world import World
 
 FloatArray = NDArray[np.float64]
 
-
-class StandIn:
-    """No training: distances are the world's stand-in."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-
-    def distances(self, t: int) -> Distances:
-        distance = self.world.stand_in_distance(t)
-        return Distances(distance, distance)
-
-    def train(self, turn: EdgeRound) -> None:
-        pass
-
-    def mix(self, turn: EdgeRound) -> Mapping[str, float]:
-        return {}
-
-    def refused(self, t: int) -> NDArray[np.int64]:
-        return none_refused()
+Past = Sequence[Sequence[PastEdgeRound]]
+"""The edge rounds of every global round that is over."""
 
 
-def make_world(scenario: Scenario, seed: int, data_dir: Path | None = None) -> World:
+def make_world(scenario: Scenario, seed: int, data_dir: Path | None = None) -> SimulatedWorld:
     """The world of a scenario; what the scenario leaves to be measured is measured first."""
     if scenario.needs_measuring:
         need('"measured" settings', "torch")
         from fedrt.learning.measure import measure
 
         scenario = measure(scenario, data_dir)
-    return World(scenario, seed)
+    return SimulatedWorld(scenario, seed)
+
+
+def simulate_rounds(
+    world: SimulatedWorld, policy: Policy, models: Models | None = None
+) -> Iterator[GlobalRound]:
+    """Every global round of a run in a simulated world; without models, nothing is trained."""
+    return run_rounds(world, policy, SimulatedExecutor(world, models))
 
 
 def open_ledger(world: World) -> Ledger:
@@ -76,71 +66,113 @@ def open_ledger(world: World) -> Ledger:
 
 
 def run_rounds(
-    world: World, policy: Policy, learner: Learner | None = None, books: Ledger | None = None
-) -> Iterator[GlobalRound]:
-    """Every global round of a run, one after the other; with books, those after them."""
-    scenario, ledger = world.scenario, open_ledger(world) if books is None else books
-    learner = learner or StandIn(world)
-    if scenario.control.budgets == "strict":
-        _refuse_hopeless_budgets(world)
-    reference = reference_for(policy, world, ledger)
-    for t in range(ledger.t, scenario.rounds.global_rounds):
-        began_at_s, done = ledger.time_s, []
-        for r in range(scenario.rounds.edge_rounds - 1):
-            done.append(take_turn(world, t, r, ledger, policy, reference))
-            ledger = done[-1].after
-            learner.train(done[-1])
-        distances = learner.distances(t)
-        last = scenario.rounds.edge_rounds - 1
-        done.append(take_turn(world, t, last, ledger, policy, reference, distances.believed))
-        ledger = done[-1].after
-        learner.train(done[-1])
-        metrics = learner.mix(done[-1])
-        time_s, refused = ledger.time_s - began_at_s, learner.refused(t)
-        yield GlobalRound(tuple(done), time_s, ledger.time_s, distances, metrics, refused)
-
-
-def take_turn(
     world: World,
-    t: int,
-    r: int,
-    ledger: Ledger,
     policy: Policy,
-    reference: Reference | None = None,
-    distance: FloatArray | None = None,
-) -> EdgeRound:
-    """Observe, plan, price and charge one edge round; with distances, the last of a global one."""
-    expected = world.taking_part(t, r)
-    failures = world.failures(t, r, expected)
-    who = expected if failures is None else failures.who
-    seen = world.observe(t, r, who)
-    if distance is not None:
-        seen = replace(seen, backhaul=see_backhaul(world, t, distance))
-    beside = None if reference is None else reference.take_turn(world, who, seen, failures)
-    if seen.backhaul is not None and uses_contraction_limit(policy):
-        rho = contraction_limit(world.scenario, reference)
-        seen = replace(seen, backhaul=replace(seen.backhaul, contraction_limit=rho))
-    books = PartOfBooks(ledger, who, beside)
-    plan = ask(policy, seen, books, f", global round {t}, edge round {r}")
-    allowance_j = books.allowance_j(policy.energy_horizon)
-    cost, outcome = carry_out_plan(world, plan, seen, failures)
-    after = charge(ledger, who, cost)
-    turn = EdgeRound(t, r, who, seen, plan, cost, allowance_j, after, failures, outcome)
-    # A user's policy may call a plan feasible that is not: the books decide.
-    broken = plan.status == "best-effort" or bool(after.overspent_j.any())
-    if broken and world.scenario.control.budgets == "strict":
-        _refuse_plan(turn, policy)
-    return turn
+    executor: Executor,
+    *,
+    past: Past = (),
+    ledger: Ledger | None = None,
+    belief: Belief | None = None,
+) -> Iterator[GlobalRound]:
+    """Every global round of a run, one after the other.
+
+    Rounds in `past` are over: the policy plans them again, which brings back whatever it remembers,
+    but what was seen, carried out and happened is taken from there. With a ledger and a belief of
+    rounds before, the run goes on after those.
+    """
+    ledger = open_ledger(world) if ledger is None else ledger
+    belief = Belief.first(world.base_graph, executor.start) if belief is None else belief
+    if world.scenario.control.budgets == "strict":
+        _refuse_hopeless_budgets(world)
+    run = _Run(world, policy, executor, reference_for(policy, world, ledger), past)
+    for t in range(ledger.t, world.scenario.rounds.global_rounds):
+        began_at_s, done = ledger.time_s, []
+        for r in range(world.scenario.rounds.edge_rounds - 1):
+            done.append(run.edge_round(t, r, ledger))
+            ledger, belief = done[-1].after, belief.after(done[-1].outcome)
+        bps = run.backhaul_bps(t)
+        belief = belief.update(bps > 0)
+        distances, error = belief.distances, belief.mean_error
+        backhaul = see_backhaul(world.scenario, bps, distances.believed)
+        done.append(run.edge_round(t, world.scenario.rounds.edge_rounds - 1, ledger, backhaul))
+        last = done[-1]
+        ledger, belief = last.after, belief.after(last.outcome).after_gossip(last.gossip.links)
+        metrics = dict(last.outcome.metrics)
+        if metrics:
+            metrics["distance_error"] = error
+        time_s = ledger.time_s - began_at_s
+        yield GlobalRound(tuple(done), time_s, ledger.time_s, distances, metrics, belief)
 
 
-def _refuse_plan(turn: EdgeRound, policy: Policy) -> None:
-    where, books = f"global round {turn.t}, edge round {turn.r}", turn.after
-    first = turn.seen.first_device
+@dataclass(frozen=True)
+class _Run:
+    """What all edge rounds of a run share."""
+
+    world: World
+    policy: Policy
+    executor: Executor
+    reference: Reference | None
+    past: Past
+
+    def edge_round(
+        self, t: int, r: int, ledger: Ledger, backhaul: Backhaul | None = None
+    ) -> EdgeRound:
+        """Observe, plan, carry out and charge one edge round; with a backhaul, the last one."""
+        over = self.past[t][r] if t < len(self.past) else None
+        seen = replace(self.world.observe(t, r), backhaul=backhaul) if over is None else over.seen
+        beside = None if self.reference is None else self.reference.plan(seen)
+        if over is None:
+            seen = self._with_contraction_limit(seen)
+        books = PartOfBooks(ledger, seen.device, beside)
+        plan = ask(self.policy, seen, books, f", global round {t}, edge round {r}")
+        allowance_j = books.allowance_j(self.policy.energy_horizon)
+        if over is None:
+            self._refuse_if_strict(seen, plan, allowance_j, ledger)
+            outcome = self.executor.run(seen, plan)
+        else:
+            plan, outcome = over.plan, over.outcome
+        if self.reference is not None:
+            self.reference.charge(seen, outcome.failures)
+        return EdgeRound(seen, plan, outcome, allowance_j, ledger.charge(outcome))
+
+    def backhaul_bps(self, t: int) -> FloatArray:
+        """The speeds of the links in global round t, as recorded or as the world has them."""
+        if t < len(self.past):
+            backhaul = self.past[t][-1].seen.backhaul
+            assert backhaul is not None
+            return backhaul.bps
+        return self.world.backhaul_bps(t)
+
+    def _with_contraction_limit(self, seen: Observation) -> Observation:
+        if seen.backhaul is None or not uses_contraction_limit(self.policy):
+            return seen
+        rho = contraction_limit(self.world.scenario, self.reference)
+        return replace(seen, backhaul=replace(seen.backhaul, contraction_limit=rho))
+
+    def _refuse_if_strict(
+        self, seen: Observation, plan: Plan, allowance_j: FloatArray, ledger: Ledger
+    ) -> None:
+        """Complain about a plan that breaks a limit, where the scenario forbids that.
+
+        A user's policy may call a plan feasible that is not: the books decide.
+        """
+        if self.world.scenario.control.budgets != "strict":
+            return
+        after = ledger.charge(as_planned(plan, seen, price(plan, seen)))
+        if plan.status == "best-effort" or bool(after.overspent_j.any()):
+            _refuse_plan(seen, plan, allowance_j, after, self.policy)
+
+
+def _refuse_plan(
+    seen: Observation, plan: Plan, allowance_j: FloatArray, books: Ledger, policy: Policy
+) -> None:
+    where = f"global round {seen.t}, edge round {seen.r}"
+    first = seen.first_device
     lines = broken_limits(
-        turn.seen,
-        turn.allowance_j,
-        turn.plan,
-        lambda c, i: f"{where}: energy allowance of edge {c}, device {turn.who[first[c] + i]}",
+        seen,
+        allowance_j,
+        plan,
+        lambda c, i: f"{where}: energy allowance of edge {c}, device {seen.device[first[c] + i]}",
         f"{where}: consensus limit",
         f"{where}: contraction limit",
     ) or [
@@ -151,17 +183,16 @@ def _refuse_plan(turn: EdgeRound, policy: Policy) -> None:
     raise InfeasibleError(lines or f"{where}: policy {policy.name} calls its plan best-effort")
 
 
-def see_backhaul(world: World, t: int, distance: FloatArray) -> Backhaul:
-    """The links of global round t with the limit that the scenario's kappa sets.
+def see_backhaul(scenario: Scenario, bps: FloatArray, distance: FloatArray) -> Backhaul:
+    """The links of a global round with the limit that the scenario's kappa sets.
 
     Where all distances are zero nothing is known about the pairs and nothing may be pruned: every
     link then counts the same and the limit is what the base graph leaves.
     """
-    kappa = world.scenario.control.kappa
+    kappa = scenario.control.kappa
     if not distance.any():
         distance, kappa = 1.0 - np.eye(len(distance)), 0.0
-    limit = consensus_limit(world.links_up(t), distance, kappa)
-    return Backhaul(world.backhaul_bps(t), distance, limit)
+    return Backhaul(bps, distance, consensus_limit(bps > 0, distance, kappa))
 
 
 def _refuse_hopeless_budgets(world: World) -> None:

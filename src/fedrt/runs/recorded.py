@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,37 +11,17 @@ from numpy.typing import NDArray
 from fedrt.errors import InputError, reason
 from fedrt.graph import links_of
 from fedrt.inputs import MOST_DATA, open_regular, refuse_many_cells
-from fedrt.turns import Distances, EdgeRound, none_refused
-from fedrt.world.world import World
+from fedrt.world.simulated import SimulatedWorld
 
 FloatArray = NDArray[np.float64]
 
 
-class Recorded:
-    """No training: the distances of every global round are given."""
-
-    def __init__(self, by_round: Sequence[FloatArray]) -> None:
-        self.by_round = by_round
-
-    def distances(self, t: int) -> Distances:
-        return Distances(self.by_round[t], self.by_round[t])
-
-    def train(self, turn: EdgeRound) -> None:
-        pass
-
-    def mix(self, turn: EdgeRound) -> Mapping[str, float]:
-        return {}
-
-    def refused(self, t: int) -> NDArray[np.int64]:
-        return none_refused()
-
-
-def stand_in_distances(world: World) -> list[FloatArray]:
+def stand_in_distances(world: SimulatedWorld) -> list[FloatArray]:
     """What stands in for distances in a run without training, for every global round."""
     return [world.stand_in_distance(t) for t in range(world.scenario.rounds.global_rounds)]
 
 
-def recorded_distances(path: Path, world: World) -> list[FloatArray]:
+def recorded_distances(path: Path, world: SimulatedWorld) -> list[FloatArray]:
     """What the coordinator of a finished run planned with, from its `links` table.
 
     The table has the links of the base graph. Other pairs are 0 here: no choice of links changes

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from fedrt.control.mixing import mixing_of, slowest_contraction
 from fedrt.control.slowness import SlownessSeen
-from fedrt.cost.outcome import Deadline, Outcome, carry_out
-from fedrt.cost.round import RoundCost, global_round_time_s, price
+from fedrt.cost.outcome import failure_rules, simulate
+from fedrt.cost.round import global_round_time_s, price
 from fedrt.ledger import Ledger, PartOfBooks, ReferenceRound
 from fedrt.plan import Plan
 from fedrt.policies.base import Policy, uses_contraction_limit, uses_reference
@@ -31,67 +31,56 @@ FloatArray = NDArray[np.float64]
 LEAST_RHO = 1e-9
 
 
-def carry_out_plan(
-    world: World, plan: Plan, seen: Observation, failures: Failures | None
-) -> tuple[RoundCost, Outcome | None]:
-    """What a plan costs, and in a world where devices fail what became of it."""
-    faults = world.scenario.faults
-    if faults is None or failures is None:
-        return price(plan, seen), None
-    deadline = Deadline(faults.deadline_s, faults.deadline_factor)
-    late = (failures.silent, failures.cpu_fraction, deadline)
-    outcome = carry_out(plan, seen, *late, faults.silent_spends)
-    return outcome.cost, outcome
-
-
-def charge(ledger: Ledger, who: NDArray[np.int64], cost: RoundCost) -> Ledger:
-    """The books after an edge round in which these devices took part."""
-    energy_j = np.zeros_like(ledger.spent_j)
-    energy_j[who] = cost.energy_j
-    return ledger.charge(energy_j, cost.edge_time_s, cost.backhaul_s)
-
-
 @dataclass
 class Reference:
     """FedRT in the same world, what its gossip leaves, and who was slow."""
 
+    scenario: Scenario
     ledger: Ledger
     slowness: SlownessSeen
     contraction: float = 1.0
     """zeta^psi of its plan for the last edge round that it has planned."""
+    planned: Plan | None = None
+    """Its plan for the edge round that is under way."""
 
-    def take_turn(
-        self, world: World, who: NDArray[np.int64], seen: Observation, failures: Failures | None
-    ) -> ReferenceRound:
-        """Plan and charge the coming edge round; what of it is known before it begins."""
-        before, faults = self.ledger, world.scenario.faults
-        plan = FedRT().plan(seen, PartOfBooks(before, who))
-        cost, _ = carry_out_plan(world, plan, seen, failures)
-        self.ledger = charge(before, who, cost)
-        found = reference_round(before, who, seen, plan, world.scenario.control.mixing)
+    def plan(self, seen: Observation) -> ReferenceRound:
+        """Plan the coming edge round; what of it is known before it begins."""
+        self.planned = FedRT().plan(seen, PartOfBooks(self.ledger, seen.device))
+        found = reference_round(self.ledger, seen, self.planned, self.scenario.control.mixing)
         self.contraction = found.contraction
-        if faults is None or faults.straggler is None or failures is None:
+        if not self._has_stragglers:
             return found
-        expected = self.slowness.expected(who, Deadline(faults.deadline_s, faults.deadline_factor))
-        # Late devices report too, silent ones do not.
-        heard = ~failures.silent
-        self.slowness.add(who[heard], 1.0 / failures.cpu_fraction[heard])
-        return replace(found, slowness=expected)
+        deadline = failure_rules(self.scenario).deadline
+        return replace(found, slowness=self.slowness.expected(seen.device, deadline))
+
+    def charge(self, seen: Observation, failures: Failures | None) -> None:
+        """Charge what would have become of that plan, now that it is known what failed."""
+        assert self.planned is not None
+        rules = failure_rules(self.scenario)
+        self.ledger = self.ledger.charge(simulate(self.planned, seen, failures, rules))
+        if self._has_stragglers and failures is not None:
+            # Late devices report too, silent ones do not.
+            heard = ~failures.silent
+            self.slowness.add(seen.device[heard], 1.0 / failures.cpu_fraction[heard])
+
+    @property
+    def _has_stragglers(self) -> bool:
+        faults = self.scenario.faults
+        return faults is not None and faults.straggler is not None
 
 
-def reference_round(
-    before: Ledger, who: NDArray[np.int64], seen: Observation, plan: Plan, mixing: str
-) -> ReferenceRound:
+def reference_round(before: Ledger, seen: Observation, plan: Plan, mixing: str) -> ReferenceRound:
     """What is known of a plan of FedRT, whose books are `before`, when the edge round begins.
 
     `mixing` is the rule for the weights of its gossip. Nothing is known to fail.
     """
     planned, end_s, contraction = price(plan, seen), np.inf, 1.0
-    if plan.topology is not None:
+    who, gossip = seen.device, plan.gossip
+    if gossip is not None:
         end_s = global_round_time_s(before.elapsed_s, planned)
-        zeta = slowest_contraction(mixing_of(plan, mixing), plan.topology)
+        zeta = slowest_contraction(mixing_of(gossip, mixing), gossip.links)
         # A graph that averages exactly leaves nothing; a limit has to stay above rounding.
-        contraction = min(1.0, max(zeta**plan.gossip_steps, LEAST_RHO))
+        contraction = min(1.0, max(zeta**gossip.steps, LEAST_RHO))
     return ReferenceRound(
         spent_j=before.spent_j[who],
         bandwidth_hz=plan.bandwidth_hz,
@@ -101,7 +90,7 @@ def reference_round(
         elapsed_s=before.elapsed_s + planned.edge_time_s,
         end_s=end_s,
         time_s=before.time_s,
-        topology=plan.topology,
+        links=None if gossip is None else gossip.links,
         contraction=contraction,
         slowness=None,
     )
@@ -114,7 +103,7 @@ def reference_for(policy: Policy, world: World, ledger: Ledger) -> Reference | N
     )
     if not (own_limit or uses_reference(policy)):
         return None
-    return Reference(ledger, SlownessSeen.nothing(len(ledger.spent_j)))
+    return Reference(world.scenario, ledger, SlownessSeen.nothing(len(ledger.spent_j)))
 
 
 def contraction_limit(scenario: Scenario, reference: Reference | None) -> float:

@@ -9,33 +9,57 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fedrt.errors import FedrtError, InputError
 from fedrt.extras import need
 from fedrt.files import gone_unless
 from fedrt.policies import Policy, make_policy
 from fedrt.runs.account import Account, Summary
-from fedrt.runs.branch import BEFORE, BRANCH, branch_identity, branched_rounds, past_of
-from fedrt.runs.checkpoint import Checkpoints, Record, Resumed
+from fedrt.runs.branch import BEFORE, BRANCH, Past, branch_identity, branched_rounds, past_of
+from fedrt.runs.checkpoint import Arrays, Checkpoints, Record
 from fedrt.runs.directory import RunDirectory, SavedRun, read_run
+from fedrt.runs.executor import Models, SimulatedExecutor
 from fedrt.runs.foreign import refuse_links
 from fedrt.runs.history import History
 from fedrt.runs.identity import DATA, Identity, check_later, check_same, identity_of, read_identity
 from fedrt.runs.loop import make_world
 from fedrt.runs.options import RunOptions, read_options
+from fedrt.runs.records import FleetSize
+from fedrt.runs.rounds import GlobalRound
 from fedrt.runs.tuning_file import FILE as TUNING
 from fedrt.runs.tuning_file import KEY, mend_tuning_file, read_tuning_file, tell_edited_tuning
 from fedrt.scenario import Scenario
 from fedrt.signals import uninterrupted
 from fedrt.torn import clear_torn
-from fedrt.turns import GlobalRound
-from fedrt.world.world import World
+from fedrt.world.simulated import SimulatedWorld
+
+if TYPE_CHECKING:
+    from fedrt.learning.board import Board
+    from fedrt.learning.setup import Setup
 
 Progress = Callable[[GlobalRound], None]
 RAY = "ray"
-Past = tuple[World, Policy, int]
-OpenTrainer = Callable[[World, "RunOptions", Path | None], AbstractContextManager[Any]]
+
+
+class Training(Models, Protocol):
+    """Models that are really trained, and whose state can be saved and taken over."""
+
+    @property
+    def setup(self) -> Setup:
+        """The data, model and engine it trains with."""
+        ...
+
+    def state(self) -> Arrays:
+        """All of training that the rest of a run depends on, after a gossip."""
+        ...
+
+    def restore(self, state: Arrays) -> None:
+        """Take over a saved state."""
+        ...
+
+
+OpenTrainer = Callable[[SimulatedWorld, RunOptions, Path | None], AbstractContextManager[Training]]
 
 
 def start_run(
@@ -97,7 +121,7 @@ def _read(path: Path) -> tuple[SavedRun, RunOptions]:
     return run, read_options(path, run.options)
 
 
-def make_run_setup(world: World, options: RunOptions, tuning_file: Path | None) -> Any:
+def make_run_setup(world: SimulatedWorld, options: RunOptions, tuning_file: Path | None) -> Setup:
     """The data, model and engine that the options ask for; loads torch."""
     need("training", "torch")
     common: dict[str, Any] = {
@@ -117,7 +141,9 @@ def make_run_setup(world: World, options: RunOptions, tuning_file: Path | None) 
 
 
 @contextmanager
-def opened_trainer(world: World, options: RunOptions, tuning_file: Path | None) -> Iterator[Any]:
+def opened_trainer(
+    world: SimulatedWorld, options: RunOptions, tuning_file: Path | None
+) -> Iterator[Training]:
     """The learner of a world, with a setup that ends with the block."""
     setup = make_run_setup(world, options, tuning_file)
     from fedrt.learning.learner import Trainer
@@ -150,8 +176,7 @@ def _train(
     with open_trainer(world, job.options, tuning_file) as trainer:
         tell_edited_tuning(tuning_file, job.identity, note)
         job.check(trainer.setup, tuning_file)
-        edges = world.fleet.num_edges
-        state, records, notes = job.checkpoints.load(trainer.state(), edges=edges)
+        state, records, notes = job.checkpoints.load(trainer.state(), size_of(world))
         for line in (*trainer.setup.notes, *notes):
             note(line)
         if records:
@@ -168,13 +193,19 @@ def _train(
     return job.summary
 
 
+def size_of(world: SimulatedWorld) -> FleetSize:
+    """How many devices and edge servers a world has."""
+    return FleetSize(world.fleet.num_devices, world.fleet.num_edges)
+
+
 def _past(job: Job, run: SavedRun, policy: Policy, data_dir: Path | None) -> list[Past]:
     """The worlds and policies of a branch's rounds before it; a policy that stays goes on."""
     found: list[Past] = []
     for segment in past_of(job.directory.path, run):
         then = segment.run
         planner = policy if then.policy == run.policy else make_policy(then.policy)
-        found.append((make_world(then.scenario, then.seed, data_dir), planner, segment.until))
+        world = make_world(then.scenario, then.seed, data_dir)
+        found.append(Past(world, planner, segment.until))
     return found
 
 
@@ -197,7 +228,7 @@ class Job:
         """Whether some round was trained before."""
         return self.checkpoints.checkpoints.is_dir()
 
-    def check(self, setup: Any, tuning_file: Path) -> None:
+    def check(self, setup: Setup, tuning_file: Path) -> None:
         """Complain where the run would go on with other data; the first time, keep their digest."""
         tuning = read_tuning_file(tuning_file)
         free = {} if tuning is None or self.begun else {KEY: dict(tuning)}
@@ -205,25 +236,27 @@ class Job:
 
     def rounds(
         self,
-        world: World,
+        world: SimulatedWorld,
         policy: Policy,
-        trainer: Any,
+        trainer: Training,
         records: list[Record],
         past: Sequence[Past] = (),
     ) -> Generator[GlobalRound, None, None]:
-        """Every global round, those with a record planned again; saved as they come."""
+        """Every global round, those with a record taken from it; saved as they come."""
         account = Account(world, policy, self.options.device_rows)
         finished = len(records)
         board = self._board(finished)
         try:
-            for done in branched_rounds(past, world, policy, Resumed(records, trainer)):
+            executor = SimulatedExecutor(world, trainer)
+            for done in branched_rounds(past, world, policy, executor, records):
                 new = done.last.t >= finished
                 with uninterrupted():
                     account.add(done)
                     if new:
                         self._save(done, account.history, world, trainer)
                 if new and board is not None:
-                    board.add(done)
+                    clock = {"time_s": done.time_s, "ends_at_s": done.ends_at_s}
+                    board.add(done.last.t, dict(done.metrics) | clock)
                 yield done
         except (FedrtError, KeyboardInterrupt, GeneratorExit):
             # The checkpoint is whole whatever happened; the tables catch up with it here if they
@@ -238,17 +271,18 @@ class Job:
             self.checkpoints.clear_records()
         self.summary = summary
 
-    def _board(self, finished: int) -> Any:
+    def _board(self, finished: int) -> Board | None:
         if not self.options.tensorboard:
             return None
         from fedrt.learning.board import Board
 
         return Board(self.directory.path / "tensorboard", finished)
 
-    def _save(self, done: GlobalRound, history: History, world: World, trainer: Any) -> None:
+    def _save(
+        self, done: GlobalRound, history: History, world: SimulatedWorld, trainer: Training
+    ) -> None:
         rounds = done.last.t + 1
-        record = Record(done.distances, done.metrics, done.refused)
-        self.checkpoints.save_record(done.last.t, record)
+        self.checkpoints.save_record(done.last.t, done.edge_rounds)
         last = rounds == world.scenario.rounds.global_rounds
         if rounds % self.options.checkpoint_every == 0 or last:
             self.checkpoints.save(rounds, trainer.state())

@@ -28,6 +28,7 @@ from fedrt.world.fault_processes import (
     drawn_flags,
 )
 from fedrt.world.fleet import FleetArrays
+from fedrt.world.observation import Observation
 from fedrt.world.processes import link_trace, whole_trace
 
 BoolArray = NDArray[np.bool_]
@@ -39,10 +40,8 @@ SPEED = Real(above=0, most=1)
 
 @dataclass(frozen=True)
 class Failures:
-    """What fails in one edge round."""
+    """What fails in one edge round; arrays over devices are in the order of the observation."""
 
-    who: IntArray
-    """The devices that are there to train; what follows in N is about them."""
     silent: BoolArray
     cpu_fraction: FloatArray
     """Of the planned frequency; 1 but for stragglers."""
@@ -78,20 +77,21 @@ class FaultyWorld:
         self._link_down = self._link_flags(faults.link_down)
         self._cut = self._cuts(faults.cut)
 
-    def failures(self, t: int, r: int, expected: IntArray) -> Failures:
-        """What befalls the devices that were to train in edge round r of global round t."""
-        fleet, step = self.fleet, t * self.rounds.edge_rounds + r
+    def starts(self, t: int, expected: IntArray, edge: IntArray) -> BoolArray:
+        """Which of the devices that were to train are there, at servers that are up."""
+        return ~self._absent.at(t)[expected] & self.server_up(t)[edge]
+
+    def failures(self, seen: Observation, expected: IntArray, edge: IntArray) -> Failures:
+        """What fails in an edge round for which `expected` were to train, each at its `edge`."""
+        t, who = seen.t, seen.device
+        step = t * self.rounds.edge_rounds + seen.r
         server_up, present = self.server_up(t), ~self._absent.at(t)[expected]
-        edge = fleet.edge_of_device[expected]
-        starts = present & server_up[edge]
-        who = expected[starts]
 
         def count(which: BoolArray) -> IntArray:
-            return np.bincount(edge[which], minlength=fleet.num_edges)
+            return np.bincount(edge[which], minlength=self.fleet.num_edges)
 
         lost = self.base_graph & ~self.links_up(t)
         return Failures(
-            who=who,
             silent=self._silent.at(step)[who],
             cpu_fraction=self._cpu_fraction(step)[who],
             expected=count(np.ones(len(expected), dtype=bool)),

@@ -1,10 +1,10 @@
-"""What a policy is shown before an edge round: the fleet, the channels and, when it is the last
-edge round of a global round, the backhaul.
+"""What is known before an edge round: the devices that are there, their channels, the bandwidths
+and, when it is the last edge round of a global round, the backhaul.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -53,8 +53,16 @@ class Observation:
     cpu_max_hz: FloatArray
     edge_bandwidth_hz: FloatArray
     backhaul: Backhaul | None = None
+    t: int = 0
+    """The global round."""
+    r: int = 0
+    """The edge round in it."""
+    device: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """The devices by their numbers in the fleet; 0, 1, ... where nothing else is given."""
 
     def __post_init__(self) -> None:
+        if len(self.device) != self.num_devices:
+            object.__setattr__(self, "device", np.arange(self.num_devices))
         freeze_arrays(self)
 
     @property

@@ -1,0 +1,152 @@
+"""What happened in an edge round: seconds, joules and bytes, who delivered, what failed.
+
+A simulated world computes it from the cost model; on real devices it is measured. What a run needs
+to go on after it was stopped is all in here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrt.plan import Gossip, Plan
+from fedrt.world.faults import Failures
+from fedrt.world.observation import Observation
+
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+IntArray = NDArray[np.int64]
+
+REASONS = ("not finite", "wrong shape", "norm far beyond the others")
+"""Why an update is refused, by number."""
+ACCEPTED = -1
+"""In place of such a number: the update was not refused."""
+
+
+@dataclass(frozen=True)
+class RoundCost:
+    """What one edge round takes: per device its times, joules and bytes; per edge server times."""
+
+    compute_s: FloatArray
+    upload_s: FloatArray
+    compute_j: FloatArray
+    upload_j: FloatArray
+    edge_time_s: FloatArray
+    """Per cluster, its slowest device."""
+    backhaul_s: FloatArray
+    """Per server; 0 unless this is the last edge round of a global round."""
+    upload_bytes: FloatArray
+    """Per device: the size of what it sends."""
+
+    @property
+    def energy_j(self) -> FloatArray:
+        """Joules each device spends."""
+        return self.compute_j + self.upload_j
+
+
+@dataclass(frozen=True)
+class ModelDistances:
+    """How far the edge servers' models are apart, and which of them can tell."""
+
+    true: FloatArray
+    """C x C, the L2 norm between every two models."""
+    compared: BoolArray | None = None
+    """C x C, pairs of servers that know their distance; None: those that gossiped last."""
+
+
+@dataclass(frozen=True)
+class Updates:
+    """What became of the updates that devices sent; arrays in the order of the observation."""
+
+    refused: IntArray | None = None
+    """As in `Outcome`."""
+    upload_bytes: FloatArray | None = None
+    """The size of what each device sent; None: the whole model, as the cost model has it."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How an edge round went; arrays over devices are in the order of the observation."""
+
+    device: IntArray
+    """The devices by their numbers in the fleet."""
+    cost: RoundCost
+    """What is charged: measured where `measured`, otherwise what the cost model says of it."""
+    planned: RoundCost
+    """What the plan takes by the cost model if nothing fails: the prediction."""
+    delivered: BoolArray
+    """Whose update arrived in time; false for a device that the plan leaves out."""
+    late: BoolArray
+    """Who had not finished at the deadline."""
+    delivered_s: FloatArray
+    """Per edge: when its last update arrived; 0 where none did."""
+    failures: Failures | None = None
+    """What failed; None in a world where nothing does."""
+    refused: IntArray | None = None
+    """Per device: why its edge server refused its update, a place in `REASONS`, or `ACCEPTED`;
+    None where updates are not screened."""
+    distances: ModelDistances | None = None
+    """Of the models that the servers hold after this edge round, before any gossip; None where
+    the next choice of links does not need them."""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """What training gave in the global round that ends here: loss, accuracies and the like."""
+    measured: bool = False
+    """Whether `cost` was measured on real devices."""
+
+    @property
+    def lost_s(self) -> FloatArray:
+        """Per edge: seconds that it waited for devices that failed, after its last update."""
+        return self.cost.edge_time_s - self.delivered_s
+
+    @property
+    def is_refused(self) -> BoolArray:
+        """Per device: whether its update was refused."""
+        if self.refused is None:
+            return np.zeros(len(self.device), dtype=bool)
+        return self.refused != ACCEPTED
+
+
+def as_planned(plan: Plan, seen: Observation, cost: RoundCost) -> Outcome:
+    """The outcome of an edge round in which nothing fails."""
+    nobody = np.zeros(seen.num_devices, dtype=bool)
+    return Outcome(
+        device=seen.device,
+        cost=cost,
+        planned=cost,
+        delivered=plan.trained,
+        late=nobody,
+        delivered_s=cost.edge_time_s,
+    )
+
+
+def key_after_training(
+    before: bytes, seen: Observation, plan: Plan, outcome: Outcome | None = None
+) -> bytes:
+    """The key of the models that an edge round's training makes of those with the key `before`.
+
+    Training knows nothing of seconds or joules: equal keys mean equal models. The outcome counts
+    only where devices fail or are left out.
+    """
+    some = outcome is not None and (outcome.failures is not None or plan.trains is not None)
+    came = (outcome.delivered,) if some and outcome is not None else ()
+    return digest(before, seen.t, seen.r, seen.device, plan.local_steps, *came)
+
+
+def key_after_gossip(before: bytes, gossip: Gossip) -> bytes:
+    """The same for the gossip that ends a global round, under one rule for the weights."""
+    own = () if gossip.weights is None else (gossip.weights,)
+    return digest(before, gossip.steps, gossip.links, *own)
+
+
+def digest(before: bytes, *parts: Any) -> bytes:
+    """A digest of what led to a state."""
+    found = blake2b(before, digest_size=16)
+    for part in parts:
+        found.update(part.tobytes() if isinstance(part, np.ndarray) else repr(part).encode())
+        found.update(b"\x1f")
+    return found.digest()

@@ -1,0 +1,285 @@
+"""The record of a global round: everything the rest of the run depends on, as named arrays.
+
+What was seen, what was planned and what happened in each of its edge rounds. A run that was stopped
+goes on from its records: nothing in them is computed, drawn or measured again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrt.plan import Gossip, Plan, plan_problems
+from fedrt.rounds import ModelDistances, Outcome, RoundCost
+from fedrt.runs.rounds import PastEdgeRound
+from fedrt.world.faults import Failures
+from fedrt.world.observation import Backhaul, Observation
+
+Arrays = dict[str, NDArray[Any]]
+
+
+class Kind(NamedTuple):
+    """What an array holds and over what: N devices, C edge servers, M metrics."""
+
+    dtype: str
+    axes: str
+
+
+REAL, WHOLE, YES = ("float64", "int64", "bool")
+BY_DEVICE, BY_EDGE, BY_PAIR = (Kind(REAL, axes) for axes in ("N", "C", "CC"))
+
+SEEN = {
+    "device": Kind(WHOLE, "N"),
+    "edge_of_device": Kind(WHOLE, "N"),
+    **dict.fromkeys(("cycles", "snr", "tx_power_w", "capacitance"), BY_DEVICE),
+    **dict.fromkeys(("cpu_min_hz", "cpu_max_hz"), BY_DEVICE),
+    "edge_bandwidth_hz": BY_EDGE,
+    "model_bits": Kind(REAL, ""),
+    **dict.fromkeys(("local_steps", "gossip_steps", "t", "r"), Kind(WHOLE, "")),
+}
+BACKHAUL = {
+    "bps": BY_PAIR,
+    "consensus_distance": BY_PAIR,
+    "consensus_limit": Kind(REAL, ""),
+}
+CONTRACTION_LIMIT = {"contraction_limit": Kind(REAL, "")}
+PLAN = {
+    "status": Kind("str", ""),
+    "bandwidth_hz": BY_DEVICE,
+    "cpu_hz": BY_DEVICE,
+    "local_steps": Kind(WHOLE, "N"),
+}
+TRAINS = {"trains": Kind(YES, "N")}
+GOSSIP = {"links": Kind(YES, "CC"), "steps": Kind(WHOLE, "")}
+WEIGHTS = {"weights": BY_PAIR}
+COST = {field.name: BY_DEVICE for field in fields(RoundCost)} | dict.fromkeys(
+    ("edge_time_s", "backhaul_s"), BY_EDGE
+)
+OUTCOME = {
+    "delivered": Kind(YES, "N"),
+    "late": Kind(YES, "N"),
+    "delivered_s": BY_EDGE,
+    "measured": Kind(YES, ""),
+}
+REFUSED = {"refused": Kind(WHOLE, "N")}
+FAILURES = {
+    "silent": Kind(YES, "N"),
+    "cpu_fraction": BY_DEVICE,
+    **dict.fromkeys(("expected", "absent", "idle"), Kind(WHOLE, "C")),
+    "server_up": Kind(YES, "C"),
+    "links_down": Kind(WHOLE, ""),
+}
+DISTANCES = {"true": BY_PAIR}
+COMPARED = {"compared": Kind(YES, "CC")}
+METRICS = {"names": Kind("str", ""), "values": Kind(REAL, "M")}
+
+
+class FleetSize(NamedTuple):
+    """How many devices and edge servers a run has."""
+
+    devices: int
+    edges: int
+
+
+class BadRecordError(ValueError):
+    """Arrays that are not the record of a global round."""
+
+
+def packed(edge_rounds: Sequence[PastEdgeRound]) -> Arrays:
+    """The named arrays of a global round; what was seen as in the edge round before is left out."""
+    found: Arrays = {"edge_rounds": np.array(len(edge_rounds))}
+    before: Arrays = {}
+    for r, done in enumerate(edge_rounds):
+        now = _arrays_of(done)
+        found |= {
+            f"{r}.{name}": array
+            for name, array in now.items()
+            if name not in before or not _same(array, before[name])
+        }
+        # A part that comes and goes is told by its absence: nothing of it may be taken over.
+        before = {name: array for name, array in now.items() if name.partition(".")[0] == "seen"}
+    return found
+
+
+def _same(one: NDArray[Any], other: NDArray[Any]) -> bool:
+    return one.shape == other.shape and np.array_equal(one, other)
+
+
+def _arrays_of(done: PastEdgeRound) -> Arrays:
+    seen, plan, outcome = done.seen, done.plan, done.outcome
+    parts: dict[str, tuple[object, Mapping[str, Kind]]] = {
+        "seen": (seen, SEEN),
+        "plan": (plan, PLAN),
+        "cost": (outcome.cost, COST),
+        "outcome": (outcome, OUTCOME),
+    }
+    if seen.backhaul is not None:
+        limited = seen.backhaul.contraction_limit is not None
+        parts["backhaul"] = (seen.backhaul, BACKHAUL | (CONTRACTION_LIMIT if limited else {}))
+    if plan.trains is not None:
+        parts["trains"] = (plan, TRAINS)
+    if plan.gossip is not None:
+        own = plan.gossip.weights is not None
+        parts["gossip"] = (plan.gossip, GOSSIP | (WEIGHTS if own else {}))
+    if outcome.planned is not outcome.cost:
+        parts["planned"] = (outcome.planned, COST)
+    if outcome.refused is not None:
+        parts["refused"] = (outcome, REFUSED)
+    if outcome.failures is not None:
+        parts["failures"] = (outcome.failures, FAILURES)
+    if outcome.distances is not None:
+        some = outcome.distances.compared is not None
+        parts["distances"] = (outcome.distances, DISTANCES | (COMPARED if some else {}))
+    found = {
+        f"{part}.{name}": np.asarray(getattr(holder, name))
+        for part, (holder, names) in parts.items()
+        for name in names
+    }
+    if outcome.metrics:
+        found["metrics.names"] = np.array(json.dumps(list(outcome.metrics)))
+        found["metrics.values"] = np.array(list(outcome.metrics.values()), dtype=np.float64)
+    return found
+
+
+def unpacked(arrays: Mapping[str, NDArray[Any]], size: FleetSize) -> list[PastEdgeRound]:
+    """The edge rounds that `packed` was given; `BadRecordError` about anything else."""
+    left = dict(arrays)
+    count = left.pop("edge_rounds", None)
+    if count is None or count.shape or count.dtype.kind not in "iu" or not 1 <= int(count) <= 1000:
+        raise BadRecordError("it does not say how many edge rounds it has")
+    found: list[PastEdgeRound] = []
+    before: Arrays = {}
+    for r in range(int(count)):
+        prefix = f"{r}."
+        own = {
+            name[len(prefix) :]: left.pop(name) for name in list(left) if name.startswith(prefix)
+        }
+        before = {k: v for k, v in (before | own).items() if k in own or k.startswith("seen.")}
+        found.append(_Reader(before, size).edge_round())
+    if left:
+        raise BadRecordError(f"it holds {next(iter(left))}")
+    return found
+
+
+class _Reader:
+    """Takes an edge round's arrays apart again, and looks at every one."""
+
+    def __init__(self, arrays: Arrays, size: FleetSize) -> None:
+        self.arrays, self.fleet = arrays, size
+        device, bandwidth = arrays.get("seen.device"), arrays.get("seen.edge_bandwidth_hz")
+        if device is None or bandwidth is None or device.ndim != 1 or bandwidth.ndim != 1:
+            raise BadRecordError("it does not say what was seen")
+        if len(bandwidth) != size.edges:
+            raise BadRecordError(f"it is of {len(bandwidth)} edge servers, the run of {size.edges}")
+        self.size = {"N": len(device), "C": len(bandwidth)}
+        self.used: set[str] = set()
+
+    def edge_round(self) -> PastEdgeRound:
+        """What the arrays say."""
+        backhaul = self.one("backhaul", BACKHAUL, CONTRACTION_LIMIT, make=Backhaul)
+        seen = self.needed(self.one("seen", SEEN, make=Observation, backhaul=backhaul))
+        gossip = self.one("gossip", GOSSIP, WEIGHTS, make=Gossip)
+        trains = self.values("trains", TRAINS) or {}
+        plan = self.needed(self.one("plan", PLAN, make=Plan, gossip=gossip, **trains))
+        cost = self.needed(self.one("cost", COST, make=RoundCost))
+        metrics = self.values("metrics", METRICS)
+        outcome = self.one(
+            "outcome",
+            OUTCOME,
+            make=Outcome,
+            device=seen.device,
+            cost=cost,
+            planned=self.one("planned", COST, make=RoundCost) or cost,
+            failures=self.one("failures", FAILURES, make=Failures),
+            distances=self.one("distances", DISTANCES, COMPARED, make=ModelDistances),
+            metrics={} if metrics is None else _metrics(metrics["names"], metrics["values"]),
+            **(self.values("refused", REFUSED) or {}),
+        )
+        unknown = self.arrays.keys() - self.used
+        if unknown:
+            raise BadRecordError(f"it holds {min(unknown)}")
+        self.check_devices(seen)
+        problems = plan_problems(plan, seen)
+        if problems:
+            raise BadRecordError(f"its plan cannot be carried out: {problems[0]}")
+        return PastEdgeRound(seen, plan, self.needed(outcome))
+
+    def check_devices(self, seen: Observation) -> None:
+        """Complain about devices or edge servers that the run does not have."""
+        device, edge = seen.device, seen.edge_of_device
+        if len(np.unique(device)) < len(device) or not _within(device, self.fleet.devices):
+            raise BadRecordError("its devices are not those of the run")
+        if not _within(edge, self.fleet.edges) or (np.diff(edge) < 0).any():
+            raise BadRecordError("its devices are not ordered by edge server")
+
+    def needed(self, part: Any) -> Any:
+        """The part, if it is there."""
+        if part is None:
+            raise BadRecordError("it lacks a part of an edge round")
+        return part
+
+    def one(
+        self,
+        part: str,
+        kinds: Mapping[str, Kind],
+        perhaps: Mapping[str, Kind] | None = None,
+        *,
+        make: Callable[..., Any],
+        **more: Any,
+    ) -> Any:
+        """The object of a part; None where the record has no such part."""
+        values = self.values(part, kinds, perhaps or {})
+        return None if values is None else make(**values, **more)
+
+    def values(
+        self, part: str, kinds: Mapping[str, Kind], perhaps: Mapping[str, Kind] | None = None
+    ) -> dict[str, Any] | None:
+        """The checked values of a part by name; None where the record has no such part."""
+        if not any(name.startswith(f"{part}.") for name in self.arrays):
+            return None
+        found = {}
+        for name, kind in {**kinds, **(perhaps or {})}.items():
+            whole = f"{part}.{name}"
+            if whole in self.arrays:
+                found[name] = self.value(whole, kind)
+            elif name in kinds:
+                raise BadRecordError(f"it lacks {whole}")
+        return found
+
+    def value(self, name: str, kind: Kind) -> Any:
+        """One array, or the number or text in it, if it is of its kind."""
+        array = self.arrays[name]
+        self.used.add(name)
+        if kind.axes == "M":
+            good = array.ndim == 1
+        else:
+            good = array.shape == tuple(self.size[axis] for axis in kind.axes)
+        wanted = array.dtype.kind == "U" if kind.dtype == "str" else array.dtype == kind.dtype
+        if not good or not wanted:
+            raise BadRecordError(f"its {name} is {array.dtype} of shape {array.shape}")
+        if kind.dtype == REAL and kind.axes != "M" and not np.isfinite(array).all():
+            raise BadRecordError(f"its {name} is not finite")
+        return array if kind.axes else array.item()
+
+
+def _within(numbers: NDArray[np.int64], count: int) -> bool:
+    return bool(((numbers >= 0) & (numbers < count)).all())
+
+
+def _metrics(names: str, values: NDArray[np.float64]) -> dict[str, float]:
+    try:
+        listed = json.loads(names)
+    except (ValueError, RecursionError):
+        listed = None
+    if (
+        not isinstance(listed, list)
+        or not all(isinstance(name, str) for name in listed)
+        or len(listed) != len(values)
+    ):
+        raise BadRecordError("its metrics have no names")
+    return dict(zip(listed, values.tolist(), strict=True))

@@ -23,7 +23,9 @@ from reference.instances import (
 )
 from reference.precise_allocation import PreciseCluster
 
+from fedrt.control import allocation_kernel
 from fedrt.control.allocation import (
+    RESIDUAL,
     allocate,
     allocate_evenly,
     even_split_hz,
@@ -31,8 +33,9 @@ from fedrt.control.allocation import (
     feasible_clusters,
     slowest_compute_energy_j,
 )
-from fedrt.control.allocation_kernel import MOST_TIME_STEPS, solve_clusters
+from fedrt.control.allocation_kernel import MOST_TIME_STEPS, Devices, solve_clusters
 from fedrt.cost.uplink import hertz_seconds
+from fedrt.errors import FedrtError
 
 pytestmark = pytest.mark.numerical
 
@@ -358,21 +361,32 @@ def test_the_search_ends_by_itself(record_property):
     spare = spare_j(seen, joined.allowance_j)
     fits = feasible_clusters(seen, spare)[seen.edge_of_device]
     spare = np.where(fits, np.maximum(spare, 0.0), np.inf)
-    steps = solve_clusters(
-        seen.first_device,
-        seen.edge_bandwidth_hz,
-        hertz_seconds(seen.model_bits, seen.snr),
-        seen.cycles,
-        seen.capacitance * seen.cycles / 2,
-        seen.tx_power_w,
-        spare,
-        seen.cpu_min_hz,
-        seen.cpu_max_hz,
-        np.empty(seen.num_devices),
-        np.empty(seen.num_devices),
+    steps, residual = solve_clusters(
+        Devices(
+            first=seen.first_device,
+            edge_bandwidth_hz=seen.edge_bandwidth_hz,
+            k=hertz_seconds(seen.model_bits, seen.snr),
+            w=seen.cycles,
+            a=seen.capacitance * seen.cycles / 2,
+            p=seen.tx_power_w,
+            spare_j=spare,
+            f_min=seen.cpu_min_hz,
+            f_max=seen.cpu_max_hz,
+            bandwidth_hz=np.empty(seen.num_devices),
+            cpu_hz=np.empty(seen.num_devices),
+        )
     )
     record_property("oracle", {"worst Newton steps of a cluster": float(steps)})
     assert 0 < steps < MOST_TIME_STEPS / 5
+    assert 0 <= residual < RESIDUAL / 100
+
+
+def test_a_search_that_does_not_end_is_told(monkeypatch):
+    case = ordinary_case(np.random.default_rng(0), 3, BUDGETS[0])
+    for found in ((MOST_TIME_STEPS, 0.0), (3, 2 * RESIDUAL), (3, np.nan)):
+        monkeypatch.setattr(allocation_kernel, "solve_clusters", lambda fleet, found=found: found)
+        with pytest.raises(FedrtError, match=f"did not converge: after {found[0]} steps"):
+            allocate(case.seen, case.allowance_j)
 
 
 # --- laws ----------------------------------------------------------------------------------

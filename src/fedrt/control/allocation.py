@@ -36,12 +36,15 @@ from numpy.typing import NDArray
 
 from fedrt.cost.compute import compute_energy_j
 from fedrt.cost.uplink import hertz_seconds, upload_energy_j, upload_time_s
+from fedrt.errors import FedrtError
 from fedrt.world.observation import Observation
 
 FloatArray = NDArray[np.float64]
 
 # A budget that is met to this relative precision counts as met: rounding, not policy.
 FITS = 1e-12
+# What the search for a cluster's time may end above its bandwidth by, relative.
+RESIDUAL = 1e-9
 
 
 @dataclass(frozen=True)
@@ -114,7 +117,7 @@ def allocate(
     the even share), which always fits (best-effort). `slowdown`: computing may take so many times
     as long as planned, at no more energy.
     """
-    from fedrt.control.allocation_kernel import solve_clusters
+    from fedrt.control.allocation_kernel import MOST_TIME_STEPS, Devices, solve_clusters
 
     k = hertz_seconds(seen.model_bits, seen.snr)
     spare_j = allowance_j - slowest_compute_energy_j(seen)
@@ -124,19 +127,26 @@ def allocate(
         spare_j = np.where(relaxed[seen.edge_of_device], raised_j, spare_j)
     spare_j = np.maximum(spare_j, 0.0)
     bandwidth_hz, cpu_hz = np.empty_like(k), np.empty_like(k)
-    solve_clusters(
-        seen.first_device,
-        seen.edge_bandwidth_hz,
-        k,
-        seen.cycles if slowdown is None else slowdown * seen.cycles,
-        seen.capacitance * seen.cycles / 2,
-        seen.tx_power_w,
-        spare_j,
-        seen.cpu_min_hz,
-        seen.cpu_max_hz,
-        bandwidth_hz,
-        cpu_hz,
+    steps, residual = solve_clusters(
+        Devices(
+            first=seen.first_device,
+            edge_bandwidth_hz=seen.edge_bandwidth_hz,
+            k=k,
+            w=seen.cycles if slowdown is None else slowdown * seen.cycles,
+            a=seen.capacitance * seen.cycles / 2,
+            p=seen.tx_power_w,
+            spare_j=spare_j,
+            f_min=seen.cpu_min_hz,
+            f_max=seen.cpu_max_hz,
+            bandwidth_hz=bandwidth_hz,
+            cpu_hz=cpu_hz,
+        )
     )
+    if steps >= MOST_TIME_STEPS or not residual <= RESIDUAL:
+        raise FedrtError(
+            f"the allocation did not converge: after {steps} steps a cluster still needs"
+            f" {residual:.3g} more of its bandwidth than there is"
+        )
     return Allocation(bandwidth_hz, cpu_hz, relaxed)
 
 

@@ -5,9 +5,14 @@ Kept apart because importing it loads numba. The mathematics is in `allocation`.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from fedrt.jit import compiled
+
+FloatArray = NDArray[np.float64]
 
 # Newton's method gains digits quadratically once close; these only stop a stall at rounding.
 MOST_TIME_STEPS = 1000
@@ -15,7 +20,7 @@ MOST_FREQUENCY_STEPS = 200
 ROUNDING = 1e-15
 
 
-@njit(cache=True)
+@compiled()
 def crossing_drop_hz(
     drop: float, top_hz: float, a: float, pw: float, over_j: float, slope: float, most: float
 ) -> float:  # pragma: no cover - compiled
@@ -42,27 +47,39 @@ def crossing_drop_hz(
     return x
 
 
-@njit(cache=True)
-def solve_clusters(
-    first: NDArray[np.int64],
-    edge_bandwidth_hz: NDArray[np.float64],
-    k: NDArray[np.float64],
-    w: NDArray[np.float64],
-    a: NDArray[np.float64],
-    p: NDArray[np.float64],
-    spare_j: NDArray[np.float64],
-    f_min: NDArray[np.float64],
-    f_max: NDArray[np.float64],
-    bandwidth_hz: NDArray[np.float64],
-    cpu_hz: NDArray[np.float64],
-) -> int:  # pragma: no cover - compiled
-    """Fill `bandwidth_hz` and `cpu_hz` for feasible clusters; the most time steps one took.
+class Devices(NamedTuple):
+    """The clusters' devices as the search takes them; the last two are filled by it."""
 
-    `spare_j` is E - a f_min^2, what is left for the upload at the lowest frequency; inf means
-    no limit. Uploads can be shorter than the last digit of tau, so neither tau nor a frequency is
-    ever subtracted from its like: tau is kept as `base` + `extra`, base being the longest
-    computing time at the top frequencies, and each frequency as its drop below its top.
+    first: NDArray[np.int64]
+    """Where each cluster's devices begin, and their number at the end."""
+    edge_bandwidth_hz: FloatArray
+    k: FloatArray
+    """Per device, as all that follow: the hertz-seconds of its upload."""
+    w: FloatArray
+    """The cycles that it computes."""
+    a: FloatArray
+    """Joules of computing over the frequency squared."""
+    p: FloatArray
+    """The power of its radio."""
+    spare_j: FloatArray
+    """E - a f_min^2, what is left for the upload at the lowest frequency; inf means no limit."""
+    f_min: FloatArray
+    f_max: FloatArray
+    bandwidth_hz: FloatArray
+    cpu_hz: FloatArray
+
+
+@compiled()
+def solve_clusters(fleet: Devices) -> tuple[int, float]:  # pragma: no cover - compiled
+    """Fill `bandwidth_hz` and `cpu_hz` for feasible clusters.
+
+    The most time steps one took, and the greatest part by which the bandwidth that the last time
+    asks for exceeds a cluster's. Uploads can be shorter than the last digit of tau, so neither tau
+    nor a frequency is ever subtracted from its like: tau is kept as `base` + `extra`, base being
+    the longest computing time at the top frequencies, and a frequency as its drop below its top.
     """
+    first, edge_bandwidth_hz, k, w, a, p, spare_j, f_min, f_max, bandwidth_hz, cpu_hz = fleet
+    residual = 0.0
     most_steps = 0
     drop_hz = np.zeros(len(k))
     early_s = np.empty(len(k))  # base less the computing time at the top frequency
@@ -124,5 +141,5 @@ def solve_clusters(
         for n in range(lo, hi):
             bandwidth_hz[n] *= share
             cpu_hz[n] = max(cpu_hz[n] - drop_hz[n], f_min[n])
-        most_steps = max(most_steps, steps)
-    return most_steps
+        most_steps, residual = max(most_steps, steps), max(residual, need / b - 1.0)
+    return most_steps, residual

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from fedrt.jit import compiled
 
-@njit(cache=True)
+
+@compiled()
 def links_to_connect(
     rows: NDArray[np.intp], cols: NDArray[np.intp], vertices: int
 ) -> int:  # pragma: no cover - compiled

@@ -6,8 +6,9 @@ Kept apart because importing it loads numba. The mathematics is in `fastest_mixi
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from fedrt.jit import compiled
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -19,7 +20,7 @@ NEAR = 0.25
 MOST_STEPS = 500
 
 
-@njit(cache=True)
+@compiled()
 def _factor(matrix: FloatArray) -> None:  # pragma: no cover - compiled
     """Cholesky's lower factor of a positive definite matrix, in its lower half."""
     n = len(matrix)
@@ -34,7 +35,7 @@ def _factor(matrix: FloatArray) -> None:  # pragma: no cover - compiled
                 matrix[i, j] = total / matrix[j, j]
 
 
-@njit(cache=True)
+@compiled()
 def _solve(factor: FloatArray, x: FloatArray) -> None:  # pragma: no cover - compiled
     """Replace the right-hand side x by the solution."""
     n = len(x)
@@ -48,7 +49,7 @@ def _solve(factor: FloatArray, x: FloatArray) -> None:  # pragma: no cover - com
         x[i] /= factor[i, i]
 
 
-@njit(cache=True)
+@compiled()
 def _invert(matrix: FloatArray) -> FloatArray:  # pragma: no cover - compiled
     """The inverse of a positive definite matrix, which is overwritten."""
     n = len(matrix)
@@ -59,7 +60,7 @@ def _invert(matrix: FloatArray) -> FloatArray:  # pragma: no cover - compiled
     return inverse
 
 
-@njit(cache=True)
+@compiled()
 def fill_deviation(
     weight: FloatArray, rows: IndexArray, cols: IndexArray, out: FloatArray
 ) -> None:  # pragma: no cover - compiled
@@ -76,7 +77,7 @@ def fill_deviation(
         out[j, i] += weight[e]
 
 
-@njit(cache=True)
+@compiled()
 def _newton_step(
     t: float, upper: FloatArray, lower: FloatArray, rows: IndexArray, cols: IndexArray
 ) -> tuple[FloatArray, float]:  # pragma: no cover - compiled
@@ -109,7 +110,7 @@ def _newton_step(
     return direction, np.sqrt(max(0.0, squared))
 
 
-@njit(cache=True)
+@compiled()
 def improve_weights(
     weight: FloatArray, s: float, rows: IndexArray, cols: IndexArray, n: int, enough: float,
     gap: float,

@@ -8,8 +8,9 @@ hold: every set of prices gives one.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from fedrt.jit import compiled
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -18,7 +19,7 @@ MOST_STEPS = 60
 CLOSE = 1e-10
 
 
-@njit(cache=True)
+@compiled()
 def device_price(
     tau: float,
     q: float,
@@ -62,7 +63,7 @@ def device_price(
     return nu, 1.0 / slope, upload / q
 
 
-@njit(cache=True)
+@compiled()
 def price_edge_round(
     share: float,
     b: float,
@@ -153,7 +154,7 @@ def price_edge_round(
     return base + extra, -1.0 / (weight + 0.5 * weight_u * weight_u / free)
 
 
-@njit(cache=True)
+@compiled()
 def compute_price(nu: float, own: FloatArray) -> float:  # pragma: no cover - compiled
     """Least joules x their price + nu x seconds of computing; `own` as `device_columns` has it."""
     if nu <= own[3]:
@@ -163,7 +164,7 @@ def compute_price(nu: float, own: FloatArray) -> float:  # pragma: no cover - co
     return 1.5 * own[5] * np.cbrt(nu * nu)
 
 
-@njit(cache=True)
+@compiled()
 def price_cluster(
     t: int,
     c: int,

@@ -7,16 +7,14 @@ price grows; the shares add up to one, and at the optimum all servers with a sha
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from fedrt.control.hindsight_kernel import MOST_STEPS, price_cluster
+from fedrt.jit import compiled
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-# Compiled code is cached by this file's own date: to be raised when `hindsight_kernel` changes.
-KERNEL = 2
 # A round's prices are good enough when primal and dual differ by this part of its time.
 GAP = 1e-7
 # No server's seconds are priced below this: a price of zero would leave its uploads undefined.
@@ -25,7 +23,7 @@ LEAST_SHARE = 1e-9
 STRIDE = 3.0
 
 
-@njit(cache=True)
+@compiled()
 def share_to_end_at(
     end_s: float,
     backhaul_s: float,
@@ -82,7 +80,7 @@ def share_to_end_at(
     return share
 
 
-@njit(cache=True)
+@compiled()
 def price_seconds(
     t: int,
     edge_rounds: int,
@@ -180,7 +178,7 @@ def price_seconds(
     return best
 
 
-@njit(cache=True)
+@compiled()
 def price_rounds(
     edge_rounds: int,
     first: IntArray,

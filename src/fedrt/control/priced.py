@@ -28,6 +28,8 @@ the time at any price of time falls to that of `allocation.allocate`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +37,9 @@ from numpy.typing import NDArray
 from fedrt.control.allocation import Allocation, allocate
 from fedrt.cost.uplink import hertz_seconds
 from fedrt.world.observation import Observation
+
+if TYPE_CHECKING:
+    from fedrt.control.priced_kernel import PricedDevices
 
 FloatArray = NDArray[np.float64]
 
@@ -74,23 +79,30 @@ class PricedFleet:
             # What the relaxed devices spend at the least time is what they may spend at all.
             spent_j = seen.tx_power_w * upload_s + seen.capacitance / 2 * cycles * cpu_hz**2
             relaxed = self.fastest.relaxed[seen.edge_of_device]
-            self._cap_j = cap_j = np.where(relaxed, np.maximum(cap_j, spent_j), cap_j)
+            self._cap_j = np.where(relaxed, np.maximum(cap_j, spent_j), cap_j)
         self._bandwidth_hz = self.fastest.bandwidth_hz.copy()
         self._cpu_hz = cpu_hz.copy()
         self._nu = self._first_nu(k)
-        self._data = (
-            seen.first_device,
-            seen.edge_bandwidth_hz,
-            self.price_s_per_j,
-            seen.tx_power_w,
-            seen.capacitance,
-            cycles,
-            k,
-            seen.cpu_min_hz,
-            seen.cpu_max_hz,
-            cap_j,
-            self._bandwidth_hz,
-            self._cpu_hz,
+
+    @cached_property
+    def _devices(self) -> PricedDevices:
+        """All of it as the compiled searches take it."""
+        from fedrt.control.priced_kernel import PricedDevices
+
+        seen = self.seen
+        return PricedDevices(
+            first=seen.first_device,
+            b=seen.edge_bandwidth_hz,
+            lam=self.price_s_per_j,
+            p=seen.tx_power_w,
+            q=seen.capacitance,
+            w=seen.cycles,
+            k=self._k,
+            f_min=seen.cpu_min_hz,
+            f_max=seen.cpu_max_hz,
+            cap_j=self._cap_j,
+            bandwidth_hz=self._bandwidth_hz,
+            cpu_hz=self._cpu_hz,
         )
 
     def _first_nu(self, k: FloatArray) -> FloatArray:
@@ -131,7 +143,7 @@ class PricedFleet:
 
         price = np.empty(self.seen.num_edges)
         tau_s = np.asarray(tau_s, dtype=np.float64)
-        allocate_in_time(tau_s, self.least_s, self._nu, *self._data, price)
+        allocate_in_time(tau_s, self.least_s, self._nu, self._devices, price)
         return self.found(tau_s), price
 
     def at_price(self, price: FloatArray, start_s: FloatArray | None = None) -> FloatArray:
@@ -142,7 +154,7 @@ class PricedFleet:
         from fedrt.control.priced_kernel import allocate_at_price
 
         tau_s = self.least_s * 1.02 if start_s is None else start_s.copy()
-        allocate_at_price(price, tau_s, self.least_s, self._nu, *self._data)
+        allocate_at_price(price, tau_s, self.least_s, self._nu, self._devices)
         return tau_s
 
     def by_deadline(self, offset_s: FloatArray) -> tuple[Allocation, float]:
@@ -150,5 +162,5 @@ class PricedFleet:
         from fedrt.control.priced_kernel import allocate_by_deadline
 
         offset_s = np.asarray(offset_s, dtype=np.float64)
-        end_s = allocate_by_deadline(offset_s, self.least_s, self._nu, *self._data)
+        end_s = allocate_by_deadline(offset_s, self.least_s, self._nu, self._devices)
         return self.found(end_s - offset_s), float(end_s)

@@ -6,9 +6,12 @@ what comes out: at the ends of float64 a search may divide by zero and fail.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from fedrt.jit import compiled
 
 FloatArray = NDArray[np.float64]
 
@@ -23,7 +26,31 @@ LEAST = 1e-10
 START = 1e-6
 
 
-@njit(cache=True, error_model="numpy")
+class PricedDevices(NamedTuple):
+    """The clusters' devices as the searches take them; the last two are filled by them."""
+
+    first: NDArray[np.int64]
+    """Where each cluster's devices begin, and their number at the end."""
+    b: FloatArray
+    """Per cluster: its bandwidth."""
+    lam: FloatArray
+    """Per device, as all that follow: the worth of a joule."""
+    p: FloatArray
+    """The power of its radio."""
+    q: FloatArray
+    """The capacitance of its processor."""
+    w: FloatArray
+    """The cycles that it computes."""
+    k: FloatArray
+    """The hertz-seconds of its upload."""
+    f_min: FloatArray
+    f_max: FloatArray
+    cap_j: FloatArray
+    bandwidth_hz: FloatArray
+    cpu_hz: FloatArray
+
+
+@compiled(error_model="numpy")
 def _root_hz(
     value_j: float, p: float, q: float, w: float, tau: float, s: float, left: float, right: float
 ) -> float:  # pragma: no cover - compiled
@@ -56,7 +83,7 @@ def _root_hz(
     return f
 
 
-@njit(cache=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _device(
     lam: float,
     p: float,
@@ -97,22 +124,13 @@ def _device(
     return t, f, worth / (t * t) * cube / (p + cube), 0.0
 
 
-@njit(cache=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _cluster(
     tau: float,
     nu: float,
     b: float,
     part: tuple[int, int],
-    lam: FloatArray,
-    p: FloatArray,
-    q: FloatArray,
-    w: FloatArray,
-    k: FloatArray,
-    f_min: FloatArray,
-    f_max: FloatArray,
-    cap_j: FloatArray,
-    bandwidth_hz: FloatArray,
-    cpu_hz: FloatArray,
+    fleet: PricedDevices,
 ) -> tuple[float, float]:  # pragma: no cover - compiled
     """Fill one cluster's allocation for the time tau; its price of time and of bandwidth.
 
@@ -125,12 +143,22 @@ def _cluster(
         nu = np.exp(u)
         need, fall, price = 0.0, 0.0, 0.0
         for n in range(part[0], part[1]):
+            k = fleet.k[n]
             t, f, mu, slope = _device(
-                lam[n], p[n], q[n], w[n], k[n], f_min[n], f_max[n], cap_j[n], tau, nu
+                fleet.lam[n],
+                fleet.p[n],
+                fleet.q[n],
+                fleet.w[n],
+                k,
+                fleet.f_min[n],
+                fleet.f_max[n],
+                fleet.cap_j[n],
+                tau,
+                nu,
             )
-            cpu_hz[n], bandwidth_hz[n] = f, k[n] / t
-            need += k[n] / t
-            fall += k[n] / (t * t) * slope
+            fleet.cpu_hz[n], fleet.bandwidth_hz[n] = f, k / t
+            need += k / t
+            fall += k / (t * t) * slope
             price += mu
         gap = np.log(need / b)
         if abs(gap) <= BANDWIDTH or not -690.0 < u < 690.0:
@@ -148,33 +176,23 @@ def _cluster(
             break
         u += step
     for n in range(part[0], part[1]):
-        bandwidth_hz[n] *= b / need
+        fleet.bandwidth_hz[n] *= b / need
     return price, nu if -690.0 < u < 690.0 else start
 
 
-@njit(cache=True, error_model="numpy")
+@compiled(error_model="numpy")
 def allocate_in_time(
     tau: FloatArray,
     least_s: FloatArray,
     nu: FloatArray,
-    first: NDArray[np.int64],
-    b: FloatArray,
-    lam: FloatArray,
-    p: FloatArray,
-    q: FloatArray,
-    w: FloatArray,
-    k: FloatArray,
-    f_min: FloatArray,
-    f_max: FloatArray,
-    cap_j: FloatArray,
-    bandwidth_hz: FloatArray,
-    cpu_hz: FloatArray,
+    fleet: PricedDevices,
     price: FloatArray,
 ) -> None:  # pragma: no cover - compiled
     """Every cluster at its time `tau`; inf is the price where tau is not above the least time.
 
     There the allocation is left as it is. `nu` is where each cluster's search starts and ended.
     """
+    first, b = fleet.first, fleet.b
     for c in range(len(b)):
         price[c] = 0.0
         if first[c] == first[c + 1]:
@@ -183,12 +201,10 @@ def allocate_in_time(
             price[c] = np.inf
             continue
         part = (first[c], first[c + 1])
-        price[c], nu[c] = _cluster(
-            tau[c], nu[c], b[c], part, lam, p, q, w, k, f_min, f_max, cap_j, bandwidth_hz, cpu_hz
-        )
+        price[c], nu[c] = _cluster(tau[c], nu[c], b[c], part, fleet)
 
 
-@njit(cache=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _next_time(
     tau: float, y: float, before: tuple[float, float], left: float, right: float
 ) -> float:  # pragma: no cover - compiled
@@ -202,26 +218,16 @@ def _next_time(
     return tau + 2.0 * max(tau - left, 0.02 * tau)
 
 
-@njit(cache=True, error_model="numpy")
+@compiled(error_model="numpy")
 def allocate_at_price(
     target: FloatArray,
     tau: FloatArray,
     least_s: FloatArray,
     nu: FloatArray,
-    first: NDArray[np.int64],
-    b: FloatArray,
-    lam: FloatArray,
-    p: FloatArray,
-    q: FloatArray,
-    w: FloatArray,
-    k: FloatArray,
-    f_min: FloatArray,
-    f_max: FloatArray,
-    cap_j: FloatArray,
-    bandwidth_hz: FloatArray,
-    cpu_hz: FloatArray,
+    fleet: PricedDevices,
 ) -> None:  # pragma: no cover - compiled
     """Every cluster at the time where its price of time is `target`; `tau` starts and ends it."""
+    first, b = fleet.first, fleet.b
     for c in range(len(b)):
         if first[c] == first[c + 1]:
             tau[c] = 0.0
@@ -231,9 +237,7 @@ def allocate_at_price(
         left, right, here = floor, np.inf, max(tau[c], floor)
         before = (0.0, 0.0)
         for turn in range(MOST_STEPS):
-            price, nu[c] = _cluster(
-                here, nu[c], b[c], part, lam, p, q, w, k, f_min, f_max, cap_j, bandwidth_hz, cpu_hz
-            )
+            price, nu[c] = _cluster(here, nu[c], b[c], part, fleet)
             y = np.log(max(price, 1e-300) / target[c])
             if abs(y) <= PRICE:
                 break
@@ -252,25 +256,15 @@ def allocate_at_price(
         tau[c] = here
 
 
-@njit(cache=True, error_model="numpy")
+@compiled(error_model="numpy")
 def allocate_by_deadline(
     offset_s: FloatArray,
     least_s: FloatArray,
     nu: FloatArray,
-    first: NDArray[np.int64],
-    b: FloatArray,
-    lam: FloatArray,
-    p: FloatArray,
-    q: FloatArray,
-    w: FloatArray,
-    k: FloatArray,
-    f_min: FloatArray,
-    f_max: FloatArray,
-    cap_j: FloatArray,
-    bandwidth_hz: FloatArray,
-    cpu_hz: FloatArray,
+    fleet: PricedDevices,
 ) -> float:  # pragma: no cover - compiled
     """All clusters for one deadline, the one at which their prices of time add up to 1."""
+    b = fleet.b
     price, tau = np.zeros(len(b)), np.zeros(len(b))
     left, right = 0.0, np.inf
     for c in range(len(b)):
@@ -281,24 +275,7 @@ def allocate_by_deadline(
     for _ in range(MOST_STEPS):
         for c in range(len(b)):
             tau[c] = here - offset_s[c]
-        allocate_in_time(
-            tau,
-            least_s,
-            nu,
-            first,
-            b,
-            lam,
-            p,
-            q,
-            w,
-            k,
-            f_min,
-            f_max,
-            cap_j,
-            bandwidth_hz,
-            cpu_hz,
-            price,
-        )
+        allocate_in_time(tau, least_s, nu, fleet, price)
         y = np.log(max(price.sum(), 1e-300))
         if abs(y) <= PRICE or (y < 0.0 and here == floor):
             break

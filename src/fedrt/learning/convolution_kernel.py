@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from fedrt.jit import compiled
 from fedrt.learning.register_tiles import (
     MOST_WEIGHTS,
     TILES,
@@ -31,7 +32,7 @@ _first4, _first5, _first6 = (multiply_tile(outputs, onto=False) for outputs in T
 _onto4, _onto5, _onto6 = (multiply_tile(outputs, onto=True) for outputs in TILES)
 
 
-@njit(cache=True)
+@compiled()
 def forward(
     x: Floats,
     w: Floats,
@@ -68,7 +69,7 @@ def forward(
                         _first6(w, own, at_w, x, a, at_x, count, bias, first, into, b, plane)
 
 
-@njit(cache=True)
+@compiled()
 def input_gradient(
     g: Floats,
     w: Floats,
@@ -137,7 +138,7 @@ def _part(weights: int) -> Any:
 _part1, _part2, _part3, _part4, _part5 = (_part(1 + n) for n in range(MOST_WEIGHTS))
 
 
-@njit(cache=True)
+@compiled()
 def weight_gradient(
     g: Floats, x: Floats, sizes: Sizes, into: Floats
 ) -> None:  # pragma: no cover - compiled

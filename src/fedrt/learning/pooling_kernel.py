@@ -8,14 +8,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from fedrt.jit import compiled
 
 Floats = NDArray[Any]
 Bytes = NDArray[np.uint8]
 
 
-@njit(cache=True)
+@compiled()
 def pool(
     x: Floats, size: tuple[int, int], into: Floats, which: Bytes
 ) -> None:  # pragma: no cover - compiled
@@ -42,7 +43,7 @@ def pool(
                         place[n] = here if greater else place[n]
 
 
-@njit(cache=True)
+@compiled()
 def unpool(
     gradient: Floats, size: tuple[int, int], which: Bytes, into: Floats
 ) -> None:  # pragma: no cover - compiled

@@ -256,7 +256,7 @@ def _own_breaches(state: RoundState, policy: Policy, plan: Plan, cost: RoundCost
     """A line for every limit that the plan breaks, though another plan might keep it."""
     seen, allowance_j = state.seen, state.books.allowance
     lines = []
-    for n in np.flatnonzero(overspend_j(cost.energy_j, allowance_j)).tolist():
+    for n in np.flatnonzero(_over_j(state, plan, cost)).tolist():
         c = int(seen.edge_of_device[n])
         name = _allowance_name(c, n - int(seen.first_device[c]))
         spent = f"policy {policy.name} spends {cost.energy_j[n]:.6g} J"
@@ -271,6 +271,12 @@ def _own_breaches(state: RoundState, policy: Policy, plan: Plan, cost: RoundCost
                 " unlinked"
             )
     return lines
+
+
+def _over_j(state: RoundState, plan: Plan, cost: RoundCost) -> FloatArray:
+    """Per device: joules beyond its allowance; 0 for one that is left out."""
+    over_j = overspend_j(cost.energy_j, state.books.allowance)
+    return np.where(plan.trained, over_j, 0.0)
 
 
 def _allowance_name(c: int, i: int) -> str:
@@ -292,29 +298,27 @@ def _answer(state: RoundState, policy: Policy, plan: Plan, cost: RoundCost) -> d
         "upload_s": cost.upload_s.tolist(),
         "compute_s": cost.compute_s.tolist(),
         "energy_j": cost.energy_j.tolist(),
-        "over_budget_j": overspend_j(cost.energy_j, state.books.allowance).tolist(),
+        "over_budget_j": _over_j(state, plan, cost).tolist(),
     }
     devices = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     first = seen.first_device.tolist()
-    answer = {
-        "policy": policy.name,
-        "status": plan.status,
-        "round_time_s": global_round_time_s(state.books.elapsed_s, cost),
-        "edges": [
-            {
-                "time_s": float(cost.edge_time_s[c]),
-                "backhaul_s": float(cost.backhaul_s[c]),
-                "devices": devices[first[c] : first[c + 1]],
-            }
-            for c in range(seen.num_edges)
-        ],
-    }
+    edges = [
+        {
+            "time_s": float(cost.edge_time_s[c]),
+            "backhaul_s": float(cost.backhaul_s[c]),
+            "devices": devices[first[c] : first[c + 1]],
+        }
+        for c in range(seen.num_edges)
+    ]
+    time_s = global_round_time_s(state.books.elapsed_s, cost)
+    answer = {"policy": policy.name, "status": plan.status, "round_time_s": time_s}
     gossip = _gossip(plan.gossip)
     if newer:
-        return {"schema_version": state.schema_version, **answer, "gossip": gossip}
-    steps_given = seen.gossip_steps if gossip is None else gossip["steps"]
+        version = {"schema_version": state.schema_version}
+        return version | answer | {"edges": edges, "gossip": gossip}
     return answer | {
-        "gossip_steps": steps_given,
+        "gossip_steps": seen.gossip_steps if gossip is None else gossip["steps"],
+        "edges": edges,
         "topology": None if gossip is None else gossip["links"],
         "mixing": None if gossip is None else gossip["weights"],
     }

@@ -30,14 +30,16 @@ def broken_limits(
 
     In a cluster that cannot keep all allowances some device lies below what f_min and an even
     share of the bandwidth take: were there none, the even split at f_min would keep them all.
+    A device that the plan leaves out breaks nothing.
     `name_allowance` gets an edge and the device's place in it.
     """
-    asked = replace(seen, cycles=seen.cycles * (plan.local_steps / seen.local_steps))
-    least_j = least_energy_j(asked)
-    over = price(plan, seen).energy_j > allowance_j + FITS * np.abs(allowance_j)
+    trained = plan.trained
+    steps = np.where(trained, plan.local_steps, seen.local_steps)
+    least_j = least_energy_j(replace(seen, cycles=seen.cycles * (steps / seen.local_steps)))
+    over = trained & (price(plan, seen).energy_j > allowance_j + FITS * np.abs(allowance_j))
     broken = seen.sum_by_edge(over.astype(np.float64))[seen.edge_of_device] > 0
     lines = []
-    for n in np.flatnonzero(broken & (allowance_j < least_j)).tolist():
+    for n in np.flatnonzero(trained & broken & (allowance_j < least_j)).tolist():
         c = int(seen.edge_of_device[n])
         lines.append(
             f"{name_allowance(c, n - int(seen.first_device[c]))} = {allowance_j[n]:.6g}:"

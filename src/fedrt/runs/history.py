@@ -152,4 +152,6 @@ def device_rows(turn: EdgeRound) -> Columns:
 
 
 def _over(turn: EdgeRound) -> Any:
-    return overspend_j(turn.cost.energy_j, turn.allowance_j)
+    """Beyond its allowance, per device; one that is left out spends nothing, whatever it has."""
+    over = overspend_j(turn.cost.energy_j, turn.allowance_j)
+    return np.where(turn.plan.trained, over, 0.0)

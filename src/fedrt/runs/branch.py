@@ -20,13 +20,13 @@ from fedrt.files import make_folder
 from fedrt.ledger import Ledger
 from fedrt.policies import Policy, make_policy
 from fedrt.runs.checkpoint import Checkpoints, Record
-from fedrt.runs.directory import SavedRun, open_folder, read_run
+from fedrt.runs.directory import SavedRun, open_folder, read_run, refuse_old_format
 from fedrt.runs.executor import Executor
 from fedrt.runs.foreign import refuse_links
 from fedrt.runs.identity import changes, file_digest, identity_of, listed, read_identity
 from fedrt.runs.loop import open_ledger, run_rounds
 from fedrt.runs.options import RunOptions, read_options
-from fedrt.runs.records import FleetSize
+from fedrt.runs.records import RunSize
 from fedrt.runs.rounds import GlobalRound
 from fedrt.scenario import Scenario
 from fedrt.scenario.fields import table_of
@@ -119,8 +119,8 @@ def _branch_point(source: Path, run: SavedRun) -> int:
         raise InputError(f"{source}: is a run without training; there is nothing to branch")
     if run.summary is not None:
         raise InputError(f"{source}: has ended: only a run that was stopped can be branched")
-    fleet = run.scenario.fleet
-    rounds = Checkpoints(source).newest(FleetSize(fleet.num_devices, fleet.num_edges))
+    refuse_old_format(source, run)
+    rounds = Checkpoints(source).newest(RunSize.of(run.scenario))
     if not rounds:
         raise InputError(f"{source}: has no checkpoint to branch from")
     return rounds

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from fedrt.errors import InputError, reason
 from fedrt.files import make_folder, write_whole
 from fedrt.inputs import refuse_zip_bomb
-from fedrt.runs.records import BadRecordError, FleetSize, packed, unpacked
+from fedrt.runs.records import BadRecordError, RunSize, packed, unpacked
 from fedrt.runs.rounds import PastEdgeRound
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -44,9 +44,9 @@ class Checkpoints:
         make_folder(self.records)
         _write(self.records / f"{t:06}.npz", packed(record))
 
-    def load_records(self, rounds: int, size: FleetSize) -> list[Record]:
-        """The records of the first so many rounds, of a run with so many devices and edges."""
-        return [_read_record(self.records / f"{t:06}.npz", size) for t in range(rounds)]
+    def load_records(self, rounds: int, size: RunSize) -> list[Record]:
+        """The records of the first so many rounds, of a run of that size."""
+        return [_read_record(self.records, t, size) for t in range(rounds)]
 
     def save(self, rounds: int, state: Arrays) -> None:
         """Save the state after so many rounds, and drop all but the newest few.
@@ -61,7 +61,7 @@ class Checkpoints:
             path.unlink(missing_ok=True)
 
     def load(
-        self, like: Arrays, size: FleetSize, most: int | None = None
+        self, like: Arrays, size: RunSize, most: int | None = None
     ) -> tuple[Arrays, list[Record], list[str]]:
         """The newest state that reads and the records up to it; a note on each damaged file.
 
@@ -87,7 +87,7 @@ class Checkpoints:
             return state, records, list(notes)
         return {}, [], [*notes, *(["no checkpoint is left: starting over"] if notes else [])]
 
-    def newest(self, size: FleetSize) -> int:
+    def newest(self, size: RunSize) -> int:
         """The rounds before the newest state that is whole, with its records; 0: there is none."""
         for path in self._all():
             try:
@@ -134,10 +134,11 @@ def _remove_own(folder: Path) -> None:
             folder.rmdir()
 
 
-def _read_record(path: Path, size: FleetSize) -> Record:
-    """One record; a line about a file that holds something else."""
+def _read_record(folder: Path, t: int, size: RunSize) -> Record:
+    """The record of global round t; a line about a file that holds something else."""
+    path = folder / f"{t:06}.npz"
     try:
-        return unpacked(_read(path), size)
+        return unpacked(_read(path), size, t)
     except BadRecordError as error:
         raise InputError(
             f"{path}: cannot be read: is not the record of a round of this run: {error}"

@@ -30,6 +30,7 @@ from fedrt.runs.directory import (
     open_folder,
     read_opened,
     read_run,
+    refuse_old_format,
     run_name,
 )
 from fedrt.runs.estimate import comparison, over_seeds, time_ratio
@@ -37,7 +38,7 @@ from fedrt.runs.foreign import refuse_links
 from fedrt.runs.identity import Identity, check_same, identity_of, read_identity
 from fedrt.runs.loop import make_world
 from fedrt.runs.options import RunOptions, read_options
-from fedrt.runs.records import FleetSize
+from fedrt.runs.records import RunSize
 from fedrt.runs.rounds import GlobalRound
 from fedrt.runs.training import RAY, Job, Training, make_run_setup, open_checkpoints
 from fedrt.runs.tuning_file import FILE as TUNING
@@ -173,6 +174,7 @@ def _compare_on(
             directory = RunDirectory(folder)
             stack.enter_context(directory.locked())
             run = read_run(folder)
+            refuse_old_format(folder, run)
             kept, outcome = read_identity(folder, run.run), run.summary
             _check_run(folder, run, kept, now, note)
             job = Job(directory, open_checkpoints(folder, said.options), said.options, kept)
@@ -252,8 +254,7 @@ def _restore(
     A stop may have come between two policies: those ahead go back a round, so that equal work is
     shared again.
     """
-    fleet = said.scenario.fleet
-    size = FleetSize(fleet.num_devices, fleet.num_edges)
+    size = RunSize.of(said.scenario)
     likes = {name: trainer.state() for name, trainer in trainers.items()}
     found = {name: job.checkpoints.load(likes[name], size) for name, job in jobs.items()}
     common = min(len(records) for _, records, _ in found.values())

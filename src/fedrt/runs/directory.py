@@ -45,7 +45,7 @@ IntArray = NDArray[np.int64]
 
 FORMAT_VERSION = 2
 READABLE_VERSIONS = (1, 2)
-"""Older folders can be shown; a run in one cannot go on (`runs.training`)."""
+"""Older folders can be shown, but a run in one cannot go on."""
 MOST_SEED = 10**18 - 1
 TABLES = ("devices", "links", "edges", "rounds")
 SUMMARY = (
@@ -221,6 +221,16 @@ def read_run(path: Path) -> SavedRun:
         summary=outcome,
         run=run,
     )
+
+
+def refuse_old_format(path: Path, run: SavedRun) -> None:
+    """Complain where an unfinished run has records that no run can go on from."""
+    found = run.run["format_version"]
+    if run.summary is None and found < FORMAT_VERSION:
+        raise InputError(
+            f"{path}: cannot go on: its format_version is {found}, whose records lack what was seen"
+            f" and what happened in each round, which {FORMAT_VERSION} has; start the run anew"
+        )
 
 
 def read_opened(path: Path, what: str) -> dict[str, Any]:

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.plan import Gossip, Plan, plan_problems
-from fedrt.rounds import ModelDistances, Outcome, RoundCost
+from fedrt.rounds import ACCEPTED, REASONS, ModelDistances, Outcome, RoundCost
 from fedrt.runs.rounds import PastEdgeRound
+from fedrt.scenario import Scenario
 from fedrt.world.faults import Failures
 from fedrt.world.observation import Backhaul, Observation
 
@@ -79,11 +80,18 @@ COMPARED = {"compared": Kind(YES, "CC")}
 METRICS = {"names": Kind("str", ""), "values": Kind(REAL, "M")}
 
 
-class FleetSize(NamedTuple):
-    """How many devices and edge servers a run has."""
+class RunSize(NamedTuple):
+    """How many devices and edge servers a run has, and edge rounds in a global round."""
 
     devices: int
     edges: int
+    edge_rounds: int
+
+    @staticmethod
+    def of(scenario: Scenario) -> RunSize:
+        """The size of a scenario's runs."""
+        fleet, rounds = scenario.fleet, scenario.rounds
+        return RunSize(fleet.num_devices, fleet.num_edges, rounds.edge_rounds)
 
 
 class BadRecordError(ValueError):
@@ -136,9 +144,11 @@ def _arrays_of(done: PastEdgeRound) -> Arrays:
         some = outcome.distances.compared is not None
         parts["distances"] = (outcome.distances, DISTANCES | (COMPARED if some else {}))
     found = {
-        f"{part}.{name}": np.asarray(getattr(holder, name))
-        for part, (holder, names) in parts.items()
-        for name in names
+        f"{part}.{name}": np.asarray(
+            getattr(holder, name), dtype=None if kind.dtype == "str" else kind.dtype
+        )
+        for part, (holder, kinds) in parts.items()
+        for name, kind in kinds.items()
     }
     if outcome.metrics:
         found["metrics.names"] = np.array(json.dumps(list(outcome.metrics)))
@@ -146,21 +156,24 @@ def _arrays_of(done: PastEdgeRound) -> Arrays:
     return found
 
 
-def unpacked(arrays: Mapping[str, NDArray[Any]], size: FleetSize) -> list[PastEdgeRound]:
-    """The edge rounds that `packed` was given; `BadRecordError` about anything else."""
+def unpacked(arrays: Mapping[str, NDArray[Any]], size: RunSize, t: int) -> list[PastEdgeRound]:
+    """The edge rounds of global round t; `BadRecordError` about anything else."""
     left = dict(arrays)
     count = left.pop("edge_rounds", None)
-    if count is None or count.shape or count.dtype.kind not in "iu" or not 1 <= int(count) <= 1000:
+    if count is None or count.shape or count.dtype.kind not in "iu":
         raise BadRecordError("it does not say how many edge rounds it has")
+    if int(count) != size.edge_rounds:
+        raise BadRecordError(f"it has {int(count)} edge rounds, the run {size.edge_rounds}")
     found: list[PastEdgeRound] = []
     before: Arrays = {}
-    for r in range(int(count)):
+    for r in range(size.edge_rounds):
         prefix = f"{r}."
         own = {
             name[len(prefix) :]: left.pop(name) for name in list(left) if name.startswith(prefix)
         }
         before = {k: v for k, v in (before | own).items() if k in own or k.startswith("seen.")}
         found.append(_Reader(before, size).edge_round())
+        _check_place(found[-1].seen, t, r, size)
     if left:
         raise BadRecordError(f"it holds {next(iter(left))}")
     return found
@@ -169,7 +182,7 @@ def unpacked(arrays: Mapping[str, NDArray[Any]], size: FleetSize) -> list[PastEd
 class _Reader:
     """Takes an edge round's arrays apart again, and looks at every one."""
 
-    def __init__(self, arrays: Arrays, size: FleetSize) -> None:
+    def __init__(self, arrays: Arrays, size: RunSize) -> None:
         self.arrays, self.fleet = arrays, size
         device, bandwidth = arrays.get("seen.device"), arrays.get("seen.edge_bandwidth_hz")
         if device is None or bandwidth is None or device.ndim != 1 or bandwidth.ndim != 1:
@@ -198,7 +211,7 @@ class _Reader:
             failures=self.one("failures", FAILURES, make=Failures),
             distances=self.one("distances", DISTANCES, COMPARED, make=ModelDistances),
             metrics={} if metrics is None else _metrics(metrics["names"], metrics["values"]),
-            **(self.values("refused", REFUSED) or {}),
+            **self.reasons(),
         )
         unknown = self.arrays.keys() - self.used
         if unknown:
@@ -216,6 +229,14 @@ class _Reader:
             raise BadRecordError("its devices are not those of the run")
         if not _within(edge, self.fleet.edges) or (np.diff(edge) < 0).any():
             raise BadRecordError("its devices are not ordered by edge server")
+
+    def reasons(self) -> dict[str, Any]:
+        """Why updates were refused, where the record says."""
+        found = self.values("refused", REFUSED) or {}
+        for numbers in found.values():
+            if not _within(numbers - ACCEPTED, len(REASONS) - ACCEPTED):
+                raise BadRecordError("its refused updates have no reason")
+        return found
 
     def needed(self, part: Any) -> Any:
         """The part, if it is there."""
@@ -262,9 +283,21 @@ class _Reader:
         wanted = array.dtype.kind == "U" if kind.dtype == "str" else array.dtype == kind.dtype
         if not good or not wanted:
             raise BadRecordError(f"its {name} is {array.dtype} of shape {array.shape}")
-        if kind.dtype == REAL and kind.axes != "M" and not np.isfinite(array).all():
+        # Metrics may be NaN, and so may what a plan says of a device that it leaves out.
+        free = kind.axes == "M" or name.startswith("plan.")
+        if kind.dtype == REAL and not free and not np.isfinite(array).all():
             raise BadRecordError(f"its {name} is not finite")
         return array if kind.axes else array.item()
+
+
+def _check_place(seen: Observation, t: int, r: int, size: RunSize) -> None:
+    """Complain about an edge round that belongs elsewhere, or lacks what its place asks for."""
+    if (seen.t, seen.r) != (t, r):
+        raise BadRecordError(
+            f"it has edge round {seen.r} of global round {seen.t} in another's place"
+        )
+    if (seen.backhaul is None) != (r + 1 < size.edge_rounds):
+        raise BadRecordError("a backhaul is for the last edge round, and for no other")
 
 
 def _within(numbers: NDArray[np.int64], count: int) -> bool:

@@ -18,14 +18,14 @@ from fedrt.policies import Policy, make_policy
 from fedrt.runs.account import Account, Summary
 from fedrt.runs.branch import BEFORE, BRANCH, Past, branch_identity, branched_rounds, past_of
 from fedrt.runs.checkpoint import Arrays, Checkpoints, Record
-from fedrt.runs.directory import RunDirectory, SavedRun, read_run
+from fedrt.runs.directory import RunDirectory, SavedRun, read_run, refuse_old_format
 from fedrt.runs.executor import Models, SimulatedExecutor
 from fedrt.runs.foreign import refuse_links
 from fedrt.runs.history import History
 from fedrt.runs.identity import DATA, Identity, check_later, check_same, identity_of, read_identity
 from fedrt.runs.loop import make_world
 from fedrt.runs.options import RunOptions, read_options
-from fedrt.runs.records import FleetSize
+from fedrt.runs.records import RunSize
 from fedrt.runs.rounds import GlobalRound
 from fedrt.runs.tuning_file import FILE as TUNING
 from fedrt.runs.tuning_file import KEY, mend_tuning_file, read_tuning_file, tell_edited_tuning
@@ -118,6 +118,7 @@ def _read(path: Path) -> tuple[SavedRun, RunOptions]:
     run = read_run(path)
     if run.options is None:
         raise InputError(f"{path}: is a run without training; there is nothing to go on with")
+    refuse_old_format(path, run)
     return run, read_options(path, run.options)
 
 
@@ -176,7 +177,7 @@ def _train(
     with open_trainer(world, job.options, tuning_file) as trainer:
         tell_edited_tuning(tuning_file, job.identity, note)
         job.check(trainer.setup, tuning_file)
-        state, records, notes = job.checkpoints.load(trainer.state(), size_of(world))
+        state, records, notes = job.checkpoints.load(trainer.state(), RunSize.of(run.scenario))
         for line in (*trainer.setup.notes, *notes):
             note(line)
         if records:
@@ -191,11 +192,6 @@ def _train(
                     progress(done)
     assert job.summary is not None
     return job.summary
-
-
-def size_of(world: SimulatedWorld) -> FleetSize:
-    """How many devices and edge servers a world has."""
-    return FleetSize(world.fleet.num_devices, world.fleet.num_edges)
 
 
 def _past(job: Job, run: SavedRun, policy: Policy, data_dir: Path | None) -> list[Past]:

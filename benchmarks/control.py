@@ -254,7 +254,9 @@ def gossip_gaps(repeats: int) -> dict[str, Any]:
         exact, simple = (
             choose_gossip(finish_s, hop_s, *limits, exact=exact) for exact in (True, False)
         )
-        times = [finish_time_s(g.topology, finish_s, g.steps * hop_s) for g in (exact, simple)]
+        times = [
+            finish_time_s(g.gossip.links, finish_s, g.gossip.steps * hop_s) for g in (exact, simple)
+        ]
         best = least_round_time_s(finish_s, hop_s, *limits, lambda kept: simple_weights(kept).zeta)
         lost["against_fastest_weights"].append(times[1] / times[0] - 1)
         lost["against_exhaustive_search"].append(times[1] / best - 1)

@@ -20,9 +20,9 @@ from fedrt.learning.learner import Trainer
 from fedrt.learning.setup import make_setup
 from fedrt.policies import make_policy
 from fedrt.runs.account import Account
-from fedrt.runs.loop import run_rounds
+from fedrt.runs.loop import simulate_rounds
 from fedrt.scenario import load_scenario
-from fedrt.world.world import World
+from fedrt.world.simulated import SimulatedWorld
 
 FLEET = ("fleet.num_edges=8", "fleet.num_devices=72", "fleet.cluster_sizes=even")
 SETTINGS = {
@@ -70,11 +70,11 @@ def run(
     source: str, settings: tuple[str, ...], seed: int, data_dir: Path | None
 ) -> tuple[float, dict[str, int], float]:
     """The mean of the last five accuracies, what became of the updates, and the seconds it took."""
-    world = World(load_scenario(source, settings), seed)
+    world = SimulatedWorld(load_scenario(source, settings), seed)
     setup = make_setup(world, engine="stacked", chunk=24, workers=1, data_dir=data_dir)
     policy, began = make_policy("fedrt"), time.monotonic()
     account = Account(world, policy)
-    for done in run_rounds(world, policy, Trainer(setup)):
+    for done in simulate_rounds(world, policy, Trainer(setup)):
         account.add(done)
     accuracy = float(np.mean([row["accuracy"] for row in account.measured[-5:]]))
     updates = account.summary().get("faults", {}).get("updates", {})

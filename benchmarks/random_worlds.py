@@ -31,7 +31,7 @@ from fedrt.errors import FedrtError
 from fedrt.files import write_json
 from fedrt.policies import make_policy
 from fedrt.runs.directory import environment
-from fedrt.runs.loop import make_world, run_rounds
+from fedrt.runs.loop import make_world, simulate_rounds
 from fedrt.scenario import Scenario
 from fedrt.scenario.load import read_scenario
 from fedrt.scenario.toml_text import toml_text
@@ -245,8 +245,8 @@ def run_world(seed: int, number: int, policies: tuple[str, ...]) -> Table:
     for name in policies:
         began = time.perf_counter()
         done, delivered = None, 0
-        for done in run_rounds(world, make_policy(name)):
-            delivered += sum(int(turn.delivered.sum()) for turn in done.edge_rounds)
+        for done in simulate_rounds(world, make_policy(name)):
+            delivered += sum(int(turn.outcome.delivered.sum()) for turn in done.edge_rounds)
         assert done is not None
         ledger = done.last.after
         found["policies"][name] = {

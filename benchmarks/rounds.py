@@ -40,9 +40,12 @@ from training import (
 
 from fedrt.learning.learner import Trainer
 from fedrt.learning.setup import make_setup
+from fedrt.plan import Gossip, Plan
 from fedrt.policies import make_policy
-from fedrt.runs.loop import make_world, run_rounds
+from fedrt.rounds import Outcome
+from fedrt.runs.loop import make_world, simulate_rounds
 from fedrt.scenario.load import load_scenario
+from fedrt.world.observation import Observation
 
 IMAGES, WARM_UP = 60_000, 64
 
@@ -85,11 +88,12 @@ def devices(args: argparse.Namespace) -> dict[str, Any]:
     return {"rows": rows, "devices_ratio": max(counts) / min(counts), "time_ratio": times}
 
 
-class TimedLearner:
-    """A learner that adds up how long its own part takes."""
+class TimedModels:
+    """Models that are trained, and how long that takes in all."""
 
-    def __init__(self, learner: Trainer) -> None:
-        self.learner, self.wall_s = learner, 0.0
+    def __init__(self, trainer: Trainer) -> None:
+        self.trainer, self.wall_s = trainer, 0.0
+        self.start = trainer.start
 
     def _timed(self, call: Callable[..., Any], *args: Any) -> Any:
         began = time.perf_counter()
@@ -99,13 +103,13 @@ class TimedLearner:
             self.wall_s += time.perf_counter() - began
 
     def distances(self, t: int) -> Any:
-        return self._timed(self.learner.distances, t)
+        return self._timed(self.trainer.distances, t)
 
-    def train(self, turn: Any) -> None:
-        self._timed(self.learner.train, turn)
+    def train(self, seen: Observation, plan: Plan, outcome: Outcome) -> Any:
+        return self._timed(self.trainer.train, seen, plan, outcome)
 
-    def mix(self, turn: Any) -> Any:
-        return self._timed(self.learner.mix, turn)
+    def mix(self, t: int, gossip: Gossip) -> Any:
+        return self._timed(self.trainer.mix, t, gossip)
 
 
 def controller(args: argparse.Namespace) -> dict[str, Any]:
@@ -117,13 +121,13 @@ def controller(args: argparse.Namespace) -> dict[str, Any]:
     )
     whole, own = [], []
     try:
-        learner = TimedLearner(Trainer(setup))
-        rounds = run_rounds(world, make_policy(args.policy), learner)
+        models = TimedModels(Trainer(setup))
+        rounds = simulate_rounds(world, make_policy(args.policy), models)
         for _ in range(args.rounds + 1):
-            began, learner.wall_s = time.perf_counter(), 0.0
+            began, models.wall_s = time.perf_counter(), 0.0
             next(rounds)
             whole.append(time.perf_counter() - began)
-            own.append(whole[-1] - learner.wall_s)
+            own.append(whole[-1] - models.wall_s)
     finally:
         setup.close()
     share = sum(own[1:]) / sum(whole[1:])

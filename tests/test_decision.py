@@ -166,6 +166,10 @@ class Changed:
         return self.change(make_policy("fedrt").plan(seen, books), seen)
 
 
+def with_gossip(**changes):
+    return lambda plan, seen: replace(plan, gossip=replace(plan.gossip, **changes))
+
+
 def raising(plan, seen):
     raise KeyError("oops")
 
@@ -175,7 +179,7 @@ def raising(plan, seen):
     [
         (lambda plan, seen: None, "returned null: must be a fedrt.plan.Plan"),
         (lambda plan, seen: replace(plan, cpu_hz=seen.cpu_max_hz * 2), "cpu_hz: must lie from"),
-        (lambda plan, seen: replace(plan, gossip_steps=10**400), "from 1 to 1000"),
+        (with_gossip(steps=10**400), "from 1 to 1000"),
         (
             lambda plan, seen: replace(plan, bandwidth_hz=plan.bandwidth_hz * 1e-320),
             "bandwidth_hz: must be finite and > 0",
@@ -195,7 +199,7 @@ def test_a_plan_that_cannot_be_carried_out_is_one_line(change, words):
 def test_numbers_of_numpy_become_plain_ones():
     change = Changed(
         lambda plan, seen: replace(
-            plan, gossip_steps=np.int64(3), cpu_hz=seen.cpu_max_hz.astype(np.float32)
+            with_gossip(steps=np.int64(3))(plan, seen), cpu_hz=seen.cpu_max_hz.astype(np.float32)
         )
     )
     assert json.loads(json.dumps(plan_round(EXAMPLE, change)))["gossip_steps"] == 3
@@ -215,11 +219,7 @@ def test_strict_looks_at_the_plan_and_not_at_its_status():
         plan_round(EXAMPLE, spender, strict=True)
     strict = copy.deepcopy(calm)
     strict["consensus_limit"] = 0
-    line = Changed(
-        lambda plan, seen: replace(
-            plan, topology=np.eye(4, k=1, dtype=bool) | np.eye(4, k=-1, dtype=bool)
-        )
-    )
+    line = Changed(with_gossip(links=np.eye(4, k=1, dtype=bool) | np.eye(4, k=-1, dtype=bool)))
     with pytest.raises(InfeasibleError, match=r"consensus_limit = 0: policy mine leaves"):
         plan_round(strict, line, strict=True)
 
@@ -339,23 +339,21 @@ def test_weights_of_a_plan_must_be_weights():
     seen = read_state(EXAMPLE).seen
     plan = make_policy("fedrt-plus").plan(seen, read_state(EXAMPLE).books)
     assert plan_problems(plan, seen) == []
-    size = len(plan.mixing)
-    skewed = plan.mixing + np.triu(np.ones((size, size)), 1)
-    unlinked = np.argwhere(np.triu(~plan.topology, 1))[0]
-    astray = plan.mixing.copy()
+    size = len(plan.gossip.weights)
+    skewed = plan.gossip.weights + np.triu(np.ones((size, size)), 1)
+    unlinked = np.argwhere(np.triu(~plan.gossip.links, 1))[0]
+    astray = plan.gossip.weights.copy()
     astray[unlinked[0], unlinked[1]] = astray[unlinked[1], unlinked[0]] = 0.1
-    for mixing, wrong in (
+    for weights, wrong in (
         (skewed, "symmetric"),
-        (plan.mixing * 2, "sum to one"),
-        (astray, "does not link"),
-        (plan.mixing[:2], "shape"),
-        (plan.mixing * np.nan, "finite"),
+        (plan.gossip.weights * 2, "sum to one"),
+        (astray, "not linked"),
+        (plan.gossip.weights[:2], "shape"),
+        (plan.gossip.weights * np.nan, "finite"),
     ):
-        (line, *_) = [
-            line for line in plan_problems(replace(plan, mixing=mixing), seen) if wrong in line
-        ]
-        assert line.startswith("mixing: ")
+        lines = plan_problems(with_gossip(weights=weights)(plan, seen), seen)
+        (line, *_) = [line for line in lines if wrong in line]
+        assert line.startswith("gossip.weights: ")
     early = replace(seen, backhaul=None)
-    assert plan_problems(replace(plan, topology=None), early) == [
-        "mixing: must be None before the last edge round"
-    ]
+    assert plan_problems(plan, early) == ["gossip: must be None before the last edge round"]
+    assert plan_problems(replace(plan, gossip=None), early) == []

@@ -10,7 +10,7 @@ from tiny import as_options, tiny
 
 from fedrt.cli import main
 from fedrt.policies import make_policy
-from fedrt.runs.loop import make_world, run_rounds
+from fedrt.runs.loop import make_world, simulate_rounds
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -19,9 +19,8 @@ def test_the_own_policy_is_short_and_hurries_the_slowest(monkeypatch, tmp_path, 
     monkeypatch.syspath_prepend(EXAMPLES)
     assert len((EXAMPLES / "own_policy.py").read_text().splitlines()) <= 32
     world = make_world(tiny("fleet.energy_j_per_edge_round=2"), 0)
-    turns = [
-        t for d in run_rounds(world, make_policy("own_policy:HurrySlowest")) for t in d.edge_rounds
-    ]
+    rounds = simulate_rounds(world, make_policy("own_policy:HurrySlowest"))
+    turns = [turn for done in rounds for turn in done.edge_rounds]
     for turn in turns:
         hurried = turn.seen.max_by_edge(turn.cost.energy_j / turn.allowance_j) > 0.8 + 1e-9
         assert hurried.sum() <= 1

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from outcomes import outcome_of
 
 from fedrt.ledger import GivenAllowance, Ledger, PartOfBooks, overspend_j
 
@@ -20,13 +21,15 @@ def test_worked_by_hand():
     books = Ledger.open(np.array([12.0, 30.0]), 2, global_rounds=3, edge_rounds=2)
     assert_array_equal(books.allowance_j("exact"), [2, 5])  # / 6 edge rounds
     assert_array_equal(books.allowance_j("paper"), [1.5, 3.75])  # / (6 + 2)
-    books = books.charge(np.array([1.0, 5.0]), np.array([10.0, 4.0]), NONE)
+    books = books.charge(outcome_of(np.array([1.0, 5.0]), np.array([10.0, 4.0])))
     assert (books.t, books.r, books.time_s) == (0, 1, 0.0)
     assert_array_equal(books.elapsed_s, [10, 4])
     assert_array_equal(books.left_j, [11, 25])
     assert_allclose(books.allowance_j("exact"), [2.2, 5])  # / 5
     assert_allclose(books.allowance_j("paper"), [11 / 7, 25 / 7])
-    books = books.charge(np.array([1.0, 1.0]), np.array([2.0, 7.0]), np.array([3.0, 5.0]))
+    books = books.charge(
+        outcome_of(np.array([1.0, 1.0]), np.array([2.0, 7.0]), np.array([3.0, 5.0]))
+    )
     # Edge 0: 10 + 2 + 3 = 15; edge 1: 4 + 7 + 5 = 16.
     assert (books.t, books.r, books.time_s) == (1, 0, 16.0)
     assert_array_equal(books.elapsed_s, [0, 0])
@@ -42,7 +45,7 @@ def test_who_trains_now_and_then_spreads_the_budget_over_fewer_rounds():
     assert_array_equal(books.allowance_j("exact"), [4, 2, 2])
     assert_array_equal(books.rounds_left("paper"), [2.75, 4.5, 8])
     for _ in range(5):
-        books = books.charge(np.zeros(3), np.zeros(3), np.zeros(3))
+        books = books.charge(outcome_of(np.zeros(3), np.zeros(3), np.zeros(3)))
     assert_array_equal(books.allowance_j("exact"), [9, 7, 12])
 
 
@@ -53,7 +56,7 @@ def test_the_part_of_the_books_of_those_that_take_part():
     """
     share = np.array([1.0, 0.25, 0.5, 0.75])
     books = Ledger.open(np.array([8.0, 12.0, 9.0, np.inf]), 2, 3, 2, participation=share)
-    books = books.charge(np.array([0.0, 2.0, 3.0, 4.0]), np.array([5.0, 7.0]), NONE)
+    books = books.charge(outcome_of([2.0, 3.0, 4.0], [5.0, 7.0], device=[1, 2, 3]))
     part = PartOfBooks(books, np.array([1, 3]))
     assert_array_equal(part.elapsed_s, [5, 7])
     assert_array_equal(part.allowance_j("exact"), [10 / 2, np.inf])
@@ -82,14 +85,14 @@ def test_nobody_writes_in_the_books():
 def test_the_last_edge_round_may_spend_all_that_is_left():
     books = Ledger.open(np.array([12.0]), 1, 3, 2)
     for _ in range(5):
-        books = books.charge(np.array([1.0]), np.array([1.0]), np.array([0.0]))
+        books = books.charge(outcome_of(np.array([1.0]), np.array([1.0]), np.array([0.0])))
     assert_array_equal(books.allowance_j("exact"), [7])
     assert_allclose(books.allowance_j("paper"), [7 / 3])  # the paper keeps two edge rounds unspent
 
 
 def test_overspending_turns_the_allowance_negative():
     books = Ledger.open(np.array([2.0, 20.0]), 2, 2, 1)
-    books = books.charge(np.array([5.0, 1.0]), NONE, NONE)
+    books = books.charge(outcome_of(np.array([5.0, 1.0]), NONE))
     assert_array_equal(books.left_j, [-3, 19])
     assert_array_equal(books.overspent_j, [3, 0])
     assert_array_equal(books.allowance_j("exact"), [-3, 19])
@@ -98,7 +101,7 @@ def test_overspending_turns_the_allowance_negative():
 def test_no_limit_stays_no_limit():
     books = Ledger.open(np.array([np.inf, 0.0]), 2, 2, 1)
     assert_array_equal(books.allowance_j("paper"), [np.inf, 0])
-    books = books.charge(np.array([1e9, 1.0]), NONE, NONE)
+    books = books.charge(outcome_of(np.array([1e9, 1.0]), NONE))
     assert_array_equal(books.allowance_j("exact"), [np.inf, -1])
     assert_array_equal(books.overspent_j, [0, 1])
 
@@ -113,7 +116,7 @@ def test_the_scenario_may_overrule_the_horizon(horizon):
 
 def test_a_charge_leaves_the_old_books_alone():
     books = Ledger.open(np.array([2.0, 3.0]), 2, 2, 2)
-    books.charge(np.ones(2), np.ones(2), np.ones(2))
+    books.charge(outcome_of(np.ones(2), np.ones(2), np.ones(2)))
     assert_array_equal(books.spent_j, [0, 0])
     assert_array_equal(books.elapsed_s, [0, 0])
 
@@ -151,7 +154,7 @@ def test_the_books_always_balance(budget, edge_rounds, turns):
     books = Ledger.open(np.array(budget), 2, max(global_rounds, 1), edge_rounds)
     for row in table:
         assert np.isfinite(books.allowance_j("exact")).all()
-        books = books.charge(row[:3], row[3:5], row[5:])
+        books = books.charge(outcome_of(row[:3], row[3:5], row[5:]))
         # Absolute: two units in the last place of the greatest sum, 12 x 1e6 J.
         assert_allclose(books.left_j + books.spent_j, budget, rtol=1e-12, atol=4e-9)
     assert_allclose(books.spent_j, table[:, :3].sum(axis=0), rtol=1e-12)

@@ -108,7 +108,10 @@ class Moody:
 
     def plan(self, seen: Observation, books: Books) -> Plan:
         self.asked += 1
-        return replace(StaticT().plan(seen, books), gossip_steps=1 + self.asked % 3)
+        plan = StaticT().plan(seen, books)
+        if plan.gossip is None:
+            return plan
+        return replace(plan, gossip=replace(plan.gossip, steps=1 + self.asked % 3))
 
 
 class Brittle(Softmax):

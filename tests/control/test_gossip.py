@@ -31,7 +31,7 @@ def problem(seed, size, kappa=0.5, missing=0.0):
 
 
 def time_of(gossip, finish_s, hop_s):
-    return finish_time_s(gossip.topology, finish_s, gossip.steps * hop_s)
+    return finish_time_s(gossip.gossip.links, finish_s, gossip.gossip.steps * hop_s)
 
 
 @pytest.mark.parametrize("seed", range(16))
@@ -47,18 +47,18 @@ def test_no_choice_is_faster(seed):
         assert found.contraction <= rho
     else:
         assert found.contraction > rho
-    assert is_connected(found.topology)
-    assert meets_limit(found.topology, *parts[2:])
+    assert is_connected(found.gossip.links)
+    assert meets_limit(found.gossip.links, *parts[2:])
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_simple_weights_keep_the_limits_and_are_never_faster_than_the_fastest(seed):
     parts = problem(seed, 6)
     exact, simple = (choose_gossip(*parts, 0.05, 10, exact=exact) for exact in (True, False))
-    assert contraction(simple.mixing) ** simple.steps <= 0.05
-    assert meets_limit(simple.topology, *parts[2:])
+    assert contraction(simple.gossip.weights) ** simple.gossip.steps <= 0.05
+    assert meets_limit(simple.gossip.links, *parts[2:])
     assert time_of(exact, *parts[:2]) <= time_of(simple, *parts[:2])
-    assert simple.zeta == simple_weights(simple.topology).zeta
+    assert simple.zeta == simple_weights(simple.gossip.links).zeta
 
 
 def test_fewer_steps_are_found_where_they_are_faster():
@@ -67,7 +67,7 @@ def test_fewer_steps_are_found_where_they_are_faster():
     found = choose_gossip(*parts, 0.05, 10)
     finish_s, hop_s, *limits = parts
     ten = finish_time_s(best_links(finish_s, 10 * hop_s, *limits), finish_s, 10 * hop_s)
-    assert found.steps < 10
+    assert found.gossip.steps < 10
     assert time_of(found, finish_s, hop_s) < ten
 
 
@@ -83,20 +83,20 @@ def test_more_freedom_is_never_slower(seed):
 def test_out_of_reach_takes_every_link_and_every_step():
     parts = problem(0, 6, missing=1.0)  # a ring
     found = choose_gossip(*parts, 1e-9, 3)
-    np.testing.assert_array_equal(found.topology, np.isfinite(parts[1]))
-    assert found.steps == 3
+    np.testing.assert_array_equal(found.gossip.links, np.isfinite(parts[1]))
+    assert found.gossip.steps == 3
     assert found.contraction > 1e-9
-    assert found.zeta == pytest.approx(fastest_weights(found.topology).zeta, abs=1e-6)
+    assert found.zeta == pytest.approx(fastest_weights(found.gossip.links).zeta, abs=1e-6)
 
 
 def test_a_consensus_limit_out_of_reach_keeps_every_link_but_not_every_step():
     finish_s, hop_s, distance, _ = problem(0, 6, missing=0.5)
     found = choose_gossip(finish_s, hop_s, distance, 0.0, 0.5, 10)
-    np.testing.assert_array_equal(found.topology, np.isfinite(hop_s))
+    np.testing.assert_array_equal(found.gossip.links, np.isfinite(hop_s))
     assert found.contraction <= 0.5
-    assert found.steps < 10
+    assert found.gossip.steps < 10
 
 
 def test_one_server_has_nothing_to_mix():
     alone = choose_gossip(np.array([3.0]), np.array([[np.inf]]), np.zeros((1, 1)), 0.0, 0.1, 10)
-    assert (alone.steps, alone.zeta, alone.mixing.tolist()) == (1, 0.0, [[1.0]])
+    assert (alone.gossip.steps, alone.zeta, alone.gossip.weights.tolist()) == (1, 0.0, [[1.0]])

@@ -19,7 +19,7 @@ from fedrt.control.least_contraction import contraction_bounds, degree_contracti
 from fedrt.control.link_choices import RoundLinks, refine
 from fedrt.graph import is_connected
 from fedrt.runs.hindsight import whole_run
-from fedrt.world.world import World
+from fedrt.world.simulated import SimulatedWorld
 
 pytestmark = pytest.mark.numerical
 
@@ -122,7 +122,7 @@ def test_where_nothing_may_be_pruned_the_base_graph_itself_is_allowed():
         assert links.allowed(np.array([base, fewer]), 1).tolist() == [True, False]
 
 
-def one_choice(world: World) -> tuple:
+def one_choice(world: SimulatedWorld) -> tuple:
     run = whole_run(world)
     rng = np.random.default_rng(1)
     rows = rng.uniform(1, 20, (run.global_rounds, run.num_edges))
@@ -130,7 +130,7 @@ def one_choice(world: World) -> tuple:
 
 
 def test_the_search_equals_the_plain_formula_at_its_prices():
-    run, links = one_choice(World(tiny(), 0))
+    run, links = one_choice(SimulatedWorld(tiny(), 0))
     prices = Prices.even(run)
     for factor in (0.0, 1e-3, 1.0, 30.0):
         prices.joule_s = Prices.even(run).joule_s * factor
@@ -145,7 +145,7 @@ def test_the_search_equals_the_plain_formula_at_its_prices():
 @given(st.integers(0, 10**6))
 def test_no_prices_beat_those_of_the_search(seed):
     """The search's time prices are the best for its joule prices, to its own tolerance."""
-    run, links = one_choice(World(tiny(), 0))
+    run, links = one_choice(SimulatedWorld(tiny(), 0))
     rng = np.random.default_rng(seed)
     prices = Prices.even(run)
     prices.joule_s = prices.joule_s * 10 ** rng.uniform(-3, 1, run.num_devices)
@@ -162,7 +162,7 @@ def test_no_prices_beat_those_of_the_search(seed):
 
 
 def test_slope_is_energy_over_the_limit():
-    run, links = one_choice(World(tiny(), 0))
+    run, links = one_choice(SimulatedWorld(tiny(), 0))
     limit_j = np.full(run.num_devices, 8.0)
     search = JoulePrices.start(run, limit_j)
     start = search.prices.joule_s * 10

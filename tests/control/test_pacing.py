@@ -23,11 +23,11 @@ from fedrt.control.pacing import (
 from fedrt.control.priced import PricedFleet
 from fedrt.cost.uplink import hertz_seconds
 from fedrt.ledger import Pace, ReferenceRound
-from fedrt.world.world import World
+from fedrt.world.simulated import SimulatedWorld
 
 pytestmark = pytest.mark.numerical
 
-WORLD = World(tiny(), 0)
+WORLD = SimulatedWorld(tiny(), 0)
 SEEN = WORLD.observe(0, 0)
 
 
@@ -57,7 +57,7 @@ def fedrt_of(spent_j, energy_j):
         elapsed_s=np.zeros(3),
         end_s=np.inf,
         time_s=0.0,
-        topology=None,
+        links=None,
         contraction=1.0,
         slowness=None,
     )

@@ -13,7 +13,7 @@ from fedrt.control.allocation import allocate, least_energy_j
 from fedrt.control.priced import PricedFleet
 from fedrt.cost.uplink import hertz_seconds
 from fedrt.world.observation import Observation
-from fedrt.world.world import World
+from fedrt.world.simulated import SimulatedWorld
 
 pytestmark = pytest.mark.numerical
 
@@ -202,7 +202,7 @@ def test_empty_clusters_take_no_time():
 
 
 def test_a_cluster_without_devices_takes_no_time_wherever_the_search_starts():
-    seen = World(tiny(), 0).observe(0, 0, np.array([0, 1, 5, 6]))
+    seen = SimulatedWorld(tiny(), 0).observe(0, 0, np.array([0, 1, 5, 6]))
     priced = PricedFleet(seen, np.ones(4), np.full(4, 5.0))
     for start_s in (None, np.full(3, 50.0)):
         time_s = priced.at_price(np.full(3, 1 / 3), start_s)

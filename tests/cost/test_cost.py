@@ -12,7 +12,7 @@ from fedrt.cost.compute import compute_energy_j, compute_time_s, training_cycles
 from fedrt.cost.round import global_round_time_s, price, slowest_device_s
 from fedrt.cost.uplink import hertz_seconds, upload_energy_j, upload_time_s
 from fedrt.ledger import overspend_j
-from fedrt.plan import Plan
+from fedrt.plan import Gossip, Plan
 from fedrt.world.observation import Backhaul, Observation
 
 pytestmark = pytest.mark.numerical
@@ -98,14 +98,13 @@ def observation(backhaul=None):
     )
 
 
-def plan(topology=None, steps=(10, 10, 10)):
+def plan(links=None, steps=(10, 10, 10)):
     return Plan(
         status="feasible",
         bandwidth_hz=np.array([5e5, 5e5, 1e6]),
         cpu_hz=np.array([1e9, 2e9, 2e9]),
         local_steps=np.array(steps),
-        gossip_steps=10,
-        topology=topology,
+        gossip=None if links is None else Gossip(links, 10),
     )
 
 

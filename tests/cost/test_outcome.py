@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fedrt.cost.outcome import Deadline, Outcome, carry_out
+from fedrt.cost.outcome import Deadline, FailureRules, carry_out
 from fedrt.cost.round import price
 from fedrt.plan import Plan
+from fedrt.rounds import Outcome
+from fedrt.world.faults import Failures
 from fedrt.world.observation import Observation
 
 pytestmark = pytest.mark.numerical
@@ -42,18 +44,30 @@ def three_devices() -> tuple[Plan, Observation]:
         bandwidth_hz=np.array([4.0, 2.0, 8.0]),
         cpu_hz=np.array([1.0, 2.0, 4.0]),
         local_steps=np.ones(3, dtype=np.int64),
-        gossip_steps=1,
     )
     return plan, seen
 
 
 NONE = Deadline()
+ALL = np.ones(3, dtype=bool)
 
 
 def happens(silent=(0, 0, 0), speed=(1, 1, 1), deadline=NONE, spends="compute") -> Outcome:
     plan, seen = three_devices()
-    who = np.array(silent, dtype=bool)
-    return carry_out(plan, seen, who, np.array(speed, dtype=float), deadline, spends)
+    return carry_out(plan, seen, failing(silent, speed), FailureRules(deadline, spends))
+
+
+def failing(silent, speed) -> Failures:
+    nobody = np.zeros(3, dtype=np.int64)
+    return Failures(
+        silent=np.array(silent, dtype=bool),
+        cpu_fraction=np.array(speed, dtype=float),
+        expected=np.array([2, 0, 1]),
+        absent=nobody,
+        idle=nobody,
+        server_up=np.ones(3, dtype=bool),
+        links_down=0,
+    )
 
 
 def test_with_nothing_failing_it_is_the_plans_price_to_the_bit():
@@ -127,9 +141,11 @@ def test_a_deadline_of_the_median():
     """Planned ends 6 and 6 on edge 0: median 6; 2 on edge 2. Factor 1.5: 9 and 3."""
     _, seen = three_devices()
     planned_s = np.array([6.0, 6.0, 2.0])
-    assert_allclose(Deadline(factor=1.5).of_edges(seen, planned_s), [9, np.inf, 3])
-    assert_allclose(Deadline(factor=2).of_edges(seen, np.array([3.0, 8.0, 2.0])), [11, np.inf, 4])
-    assert (Deadline().of_edges(seen, planned_s) == np.inf).all()
+    assert_allclose(Deadline(factor=1.5).of_edges(seen, planned_s, ALL), [9, np.inf, 3])
+    assert_allclose(
+        Deadline(factor=2).of_edges(seen, np.array([3.0, 8.0, 2.0]), ALL), [11, np.inf, 4]
+    )
+    assert (Deadline().of_edges(seen, planned_s, ALL) == np.inf).all()
     found = happens(speed=(0.25, 1, 0.5), deadline=Deadline(factor=1.5))
     # Device 2 at half speed: 2 + 1 = 3 s, just in time.
     assert_array_equal(found.late, [True, False, False])
@@ -193,12 +209,72 @@ def test_a_deadline_in_a_cluster_of_many():
     _, seen = three_devices()
     five = replace(seen, edge_of_device=np.full(5, 1), cycles=np.ones(5))
     planned_s = np.array([9.0, 1.0, 4.0, 3.0, 8.0])
-    assert_allclose(Deadline(factor=2).of_edges(five, planned_s), [np.inf, 8, np.inf])
+    assert_allclose(
+        Deadline(factor=2).of_edges(five, planned_s, np.ones(5, dtype=bool)), [np.inf, 8, np.inf]
+    )
     four = replace(five, edge_of_device=np.full(4, 1), cycles=np.ones(4))
-    assert_allclose(Deadline(factor=2).of_edges(four, planned_s[:4]), [np.inf, 7, np.inf])
-    assert_allclose(Deadline(seconds=3).of_edges(four, planned_s[:4]), [3, 3, 3])
+    assert_allclose(
+        Deadline(factor=2).of_edges(four, planned_s[:4], np.ones(4, dtype=bool)),
+        [np.inf, 7, np.inf],
+    )
+    assert_allclose(
+        Deadline(seconds=3).of_edges(four, planned_s[:4], np.ones(4, dtype=bool)), [3, 3, 3]
+    )
     nobody = replace(five, edge_of_device=np.zeros(0, dtype=np.int64), cycles=np.ones(0))
-    assert_array_equal(Deadline(factor=2).of_edges(nobody, np.ones(0)), np.full(3, np.inf))
+    assert_array_equal(
+        Deadline(factor=2).of_edges(nobody, np.ones(0), np.ones(0, dtype=bool)), np.full(3, np.inf)
+    )
+
+
+def left_out(trains, silent=(0, 0, 0), speed=(1, 1, 1), deadline=NONE, spends="all") -> Outcome:
+    """What happens when only some are to train; what stands for the others is no number."""
+    plan, seen = three_devices()
+    who = np.array(trains, dtype=bool)
+    some = replace(
+        plan,
+        bandwidth_hz=np.where(who, plan.bandwidth_hz, np.nan),
+        cpu_hz=np.where(who, plan.cpu_hz, 0.0),
+        local_steps=np.where(who, plan.local_steps, 0),
+        trains=who,
+    )
+    return carry_out(some, seen, failing(silent, speed), FailureRules(deadline, spends))
+
+
+def test_who_is_left_out_neither_fails_nor_is_awaited():
+    """Device 1 is left out, silent and slow; device 0 (4 + 2 s) at half its speed, 8 + 2 s."""
+    found = left_out((1, 0, 1), silent=(0, 1, 0), speed=(0.5, 0.1, 1))
+    assert_array_equal(found.delivered, [True, False, True])
+    assert not found.late.any()
+    for values in vars(found.cost).values():
+        if len(values) == 3 and values is not found.cost.edge_time_s:
+            assert values[1] == 0
+    assert_allclose(found.cost.edge_time_s, [10, 0, 2])
+    assert_allclose(found.delivered_s, [10, 0, 2])
+    assert_allclose(found.planned.edge_time_s, [6, 0, 2])
+    assert_allclose(found.cost.upload_bytes, [1, 0, 1])
+    # Nobody is to train on edge 0: it takes no time, whoever would have failed there.
+    found = left_out((0, 0, 1), silent=(1, 1, 0), speed=(0.1, 0.1, 1), deadline=Deadline(seconds=9))
+    assert_allclose(found.cost.edge_time_s, [0, 0, 2])
+    assert_array_equal(found.lost_s, 0)
+    assert_allclose(found.cost.energy_j, [0, 0, 35])
+
+
+def test_a_deadline_is_of_those_that_train():
+    """Planned ends 3 and 8 on edge 0: twice the median is 11, of one alone 6 or 16."""
+    _, seen = three_devices()
+    twice, planned_s = Deadline(factor=2), np.array([3.0, 8.0, 2.0])
+
+    def of(*trains):
+        return twice.of_edges(seen, planned_s, np.array(trains, dtype=bool))
+
+    assert_allclose(of(1, 1, 1), [11, np.inf, 4])
+    assert_allclose(of(0, 1, 1), [16, np.inf, 4])
+    assert_allclose(of(1, 0, 0), [6, np.inf, np.inf])
+    assert_array_equal(of(0, 0, 0), [np.inf] * 3)
+    # Late by the deadline of those that train: device 0 at half its speed ends after 10 s.
+    found = left_out((1, 0, 1), speed=(0.5, 1, 1), deadline=Deadline(factor=1.5))
+    assert_array_equal(found.late, [True, False, False])
+    assert_allclose(found.cost.edge_time_s, [9, 0, 2])
 
 
 @given(
@@ -214,17 +290,15 @@ def test_a_deadline_in_a_cluster_of_many():
 def test_whatever_fails(silent, speed, deadline, spends):
     plan, seen = three_devices()
     found = happens(silent, speed, deadline, spends)
-    each = found.silent.astype(int) + found.late + found.delivered
+    each = found.failures.silent.astype(int) + found.late + found.delivered
     assert_array_equal(each, 1)
-    slow = price(
-        Plan("feasible", plan.bandwidth_hz, plan.cpu_hz * speed, plan.local_steps, 1), seen
-    )
+    slow = price(replace(plan, cpu_hz=plan.cpu_hz * speed), seen)
     # Nobody pays for more than a whole edge round at its true speed, and who delivers pays it.
     assert (found.cost.energy_j <= slow.energy_j * (1 + 1e-12)).all()
     assert_array_equal(found.cost.energy_j[found.delivered], slow.energy_j[found.delivered])
     assert (found.cost.energy_j >= 0).all()
     assert (found.lost_s >= 0).all()
-    ends_s = deadline.of_edges(seen, found.planned.compute_s + found.planned.upload_s)
+    ends_s = deadline.of_edges(seen, found.planned.compute_s + found.planned.upload_s, ALL)
     assert (found.cost.edge_time_s <= ends_s * (1 + 1e-9)).all()
     # An edge waits for nothing that nobody planned or did.
     longest = np.maximum(found.planned.edge_time_s, slow.edge_time_s)

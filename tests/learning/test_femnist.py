@@ -19,9 +19,9 @@ from fedrt.learning.originals import ORIGINALS
 from fedrt.learning.partition import load_divided
 from fedrt.learning.setup import make_setup
 from fedrt.policies import make_policy
-from fedrt.runs.loop import run_rounds
+from fedrt.runs.loop import simulate_rounds
 from fedrt.scenario import load_scenario
-from fedrt.world.world import World
+from fedrt.world.simulated import SimulatedWorld
 
 FOLDER = os.environ.get("FEDRT_DATA")
 HAS_FEMNIST = bool(FOLDER and Path(FOLDER).is_dir() and ORIGINALS["femnist"].found(Path(FOLDER)))
@@ -42,7 +42,7 @@ SMALL = (
 @pytest.mark.parametrize("seed", [0, 1])
 def test_each_device_is_a_writer(seed):
     """Who wrote a sample is looked up in the whole data set, by its pixels and label."""
-    world = World(load_scenario("paper/femnist", SMALL[:2]), seed)
+    world = SimulatedWorld(load_scenario("paper/femnist", SMALL[:2]), seed)
     whole = load_dataset("femnist")
     dataset, parts = load_divided(
         world.scenario.learning, None, world.fleet.edge_of_device, world.seed
@@ -79,10 +79,10 @@ def test_each_device_is_a_writer(seed):
 
 @pytest.mark.slow
 def test_a_few_rounds_learn():
-    world = World(load_scenario("paper/femnist", SMALL), 0)
+    world = SimulatedWorld(load_scenario("paper/femnist", SMALL), 0)
     setup = make_setup(world)
     assert setup.model.num_parameters == 272_814
-    rounds = list(run_rounds(world, make_policy("fedrt"), Trainer(setup)))
+    rounds = list(simulate_rounds(world, make_policy("fedrt"), Trainer(setup)))
     losses = [done.metrics["loss"] for done in rounds]
     # ln 62 = 4.13 is what knowing nothing costs.
     assert losses[0] > losses[1] > losses[2]

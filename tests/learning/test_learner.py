@@ -22,11 +22,15 @@ from fedrt.learning.datasets import load_dataset
 from fedrt.learning.learner import Trainer
 from fedrt.learning.models import make_model
 from fedrt.learning.setup import Setup, make_material, make_setup
+from fedrt.plan import Gossip, Plan
 from fedrt.policies import POLICIES, make_policy
-from fedrt.runs.loop import run_rounds
+from fedrt.rounds import ModelDistances, Outcome, Updates
+from fedrt.runs.belief import Belief
+from fedrt.runs.loop import simulate_rounds
+from fedrt.runs.rounds import GlobalRound
 from fedrt.scenario import Scenario
-from fedrt.turns import Distances, EdgeRound, GlobalRound
-from fedrt.world.world import World
+from fedrt.world.observation import Observation
+from fedrt.world.simulated import SimulatedWorld
 
 pytestmark = pytest.mark.numerical
 
@@ -52,36 +56,37 @@ class Watched(Trainer):
         super().__init__(setup)
         self.moments: dict[tuple[str, int, int], torch.Tensor] = {("start", 0, 0): self.models}
 
-    def train(self, turn: EdgeRound) -> None:
-        super().train(turn)
-        self.moments["trained", turn.t, turn.r] = self.models
+    def train(self, seen: Observation, plan: Plan, outcome: Outcome) -> Updates:
+        updates = super().train(seen, plan, outcome)
+        self.moments["trained", seen.t, seen.r] = self.models
+        return updates
 
-    def mix(self, turn: EdgeRound) -> Mapping[str, float]:
-        metrics = super().mix(turn)
-        self.moments["mixed", turn.t, turn.r] = self.models
+    def mix(self, t: int, gossip: Gossip) -> Mapping[str, float]:
+        metrics = super().mix(t, gossip)
+        self.moments["mixed", t, self.setup.world.scenario.rounds.edge_rounds - 1] = self.models
         return metrics
 
 
 def spied(scenario: Scenario, seed: int = 0) -> tuple[Setup, SpyEngine]:
-    setup = make_setup(World(scenario, seed))
+    setup = make_setup(SimulatedWorld(scenario, seed))
     spy = SpyEngine(setup.engine)
     return replace(setup, engine=spy), spy
 
 
 def run(scenario: Scenario, policy: str = "fedrt") -> tuple[Watched, list[GlobalRound]]:
-    trainer = Watched(make_setup(World(scenario, 0)))
-    return trainer, list(run_rounds(trainer.setup.world, make_policy(policy), trainer))
+    trainer = Watched(make_setup(SimulatedWorld(scenario, 0)))
+    return trainer, list(simulate_rounds(trainer.setup.world, make_policy(policy), trainer))
 
 
-def replay(trainer: Trainer, rounds: list[GlobalRound]) -> list[tuple[Distances, dict]]:
-    """The same turns carried out by another trainer; what it says of each round."""
+def replay(trainer: Trainer, rounds: list[GlobalRound]) -> list[tuple[list[np.ndarray], dict]]:
+    """The same turns carried out by another trainer: distances after each, and the metrics."""
     said = []
     for done in rounds:
-        for turn in done.edge_rounds[:-1]:
-            trainer.train(turn)
-        distances = trainer.distances(done.last.t)
-        trainer.train(done.last)
-        said.append((distances, dict(trainer.mix(done.last))))
+        true = []
+        for turn in done.edge_rounds:
+            trainer.train(turn.seen, turn.plan, turn.outcome)
+            true.append(trainer.distances(turn.t).true)
+        said.append((true, dict(trainer.mix(done.last.t, done.last.gossip))))
     return said
 
 
@@ -144,14 +149,14 @@ def test_with_one_edge_round_distances_are_those_before_the_previous_mixing():
     first, later = rounds[0], rounds[1:]
     assert not first.distances.true.any()
     assert not first.distances.believed.any()
-    assert_array_equal(first.last.plan.topology, trainer.setup.world.base_graph)
+    assert_array_equal(first.last.plan.gossip.links, trainer.setup.world.base_graph)
     for t, done in enumerate(later, start=1):
         by_hand = distances_by_hand(trainer, trainer.moments["trained", t - 1, 0])
         assert by_hand.any()
         assert_allclose(done.distances.true, by_hand, rtol=1e-12)
     # Only what the first round could not know kept its links: afterwards some are dropped.
     base = trainer.setup.world.base_graph.sum()
-    assert any(done.last.plan.topology.sum() < base for done in later)
+    assert any(done.last.plan.gossip.links.sum() < base for done in later)
 
 
 @pytest.mark.parametrize("edge_rounds", [1, 2])
@@ -175,40 +180,41 @@ def test_linked_pairs_measure_and_the_error_of_the_others_is_recorded(edge_round
             assert error == pytest.approx((believed - true)[unlinked].mean(), rel=1e-12)
         else:
             assert np.isnan(error)
-        linked = done.last.plan.topology
+        linked = done.last.plan.gossip.links
     assert missing >= 2
 
 
 def placed(places: list[float]) -> Trainer:
-    """A trainer whose edge models differ in one parameter only; 0 - 1 - 2 is linked."""
-    trainer = Trainer(make_setup(World(small(), 0)))
+    """A trainer whose edge models differ in one parameter only."""
+    trainer = Trainer(make_setup(SimulatedWorld(small(), 0)))
     trainer.models[:, 5] = trainer.setup.first_model[5] + torch.tensor(places)
-    trainer.linked = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]], dtype=bool)
     trainer.steps = 1
     return trainer
 
 
-def mixing_turn(topology: np.ndarray, t: int = 0) -> SimpleNamespace:
-    return SimpleNamespace(
-        t=t, plan=SimpleNamespace(topology=topology, gossip_steps=1, mixing=None)
-    )
+LINE = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]], dtype=bool)
+EVERYONE = ~np.eye(3, dtype=bool)
+
+
+def belief_of(trainer: Trainer, estimate: DistanceEstimate | None = None) -> Belief:
+    """The belief after a gossip over 0 - 1 - 2, with the models that the trainer holds."""
+    unknown = DistanceEstimate.unknown(3)
+    return Belief(estimate or unknown, LINE, ModelDistances(trainer.distances(0).true))
 
 
 def test_the_sign_of_the_estimates_error():
     """At 0, 3 and 1, servers 0 and 2 are 1 apart; the path over server 1 says 3 + 2."""
-    trainer = placed([0.0, 3.0, 1.0])
-    distances = trainer.distances(0)
-    assert_allclose(distances.true, [[0, 3, 1], [3, 0, 2], [1, 2, 0]], rtol=1e-6)
-    assert_allclose(distances.believed, [[0, 3, 5], [3, 0, 2], [5, 2, 0]], rtol=1e-6)
-    everyone = ~np.eye(3, dtype=bool)
-    metrics = trainer.mix(mixing_turn(everyone))
-    assert metrics["distance_error"] == pytest.approx(4, rel=1e-6)
-    assert_array_equal(trainer.linked, everyone)
+    belief = belief_of(placed([0.0, 3.0, 1.0])).update(EVERYONE)
+    assert_allclose(belief.distances.true, [[0, 3, 1], [3, 0, 2], [1, 2, 0]], rtol=1e-6)
+    assert_allclose(belief.distances.believed, [[0, 3, 5], [3, 0, 2], [5, 2, 0]], rtol=1e-6)
+    assert belief.mean_error == pytest.approx(4, rel=1e-6)
+    assert_array_equal(belief.linked, LINE)
+    assert_array_equal(belief.after_gossip(EVERYONE).linked, EVERYONE)
     # On a line the path is the truth, 5; half of an older 1 makes 3: believed too near.
-    trainer = placed([0.0, 3.0, 5.0])
-    trainer.estimate = DistanceEstimate(np.ones((3, 3)), np.ones((3, 3), dtype=bool))
-    assert trainer.distances(1).believed[0, 2] == pytest.approx(3, rel=1e-6)
-    assert trainer.mix(mixing_turn(everyone))["distance_error"] == pytest.approx(-2, rel=1e-6)
+    older = DistanceEstimate(np.ones((3, 3)), np.ones((3, 3), dtype=bool))
+    belief = belief_of(placed([0.0, 3.0, 5.0]), older).update(EVERYONE)
+    assert belief.distances.believed[0, 2] == pytest.approx(3, rel=1e-6)
+    assert belief.mean_error == pytest.approx(-2, rel=1e-6)
 
 
 def test_the_true_distance_to_the_average_after_mixing_is_recorded():
@@ -239,13 +245,13 @@ def test_the_weights_of_a_plan_are_the_ones_that_mix():
     star = (*RING[:2], 'base_graph={kind="star"}', "control.contraction_limit=0.5")
     trainer, rounds = run(small(*star), "fedrt-plus")
     for t, done in enumerate(rounds):
-        plan = done.last.plan
+        gossip = done.last.gossip
         before = trainer.moments["trained", t, 1].double().numpy()
         after = trainer.moments["mixed", t, 1].double().numpy()
-        by_hand = np.linalg.matrix_power(plan.mixing, plan.gossip_steps) @ before
+        by_hand = np.linalg.matrix_power(gossip.weights, gossip.steps) @ before
         assert_allclose(after, by_hand, atol=1e-5)
         # The scenario's own rule would give other models.
-        rule = np.linalg.matrix_power(metropolis_weights(plan.topology), plan.gossip_steps) @ before
+        rule = np.linalg.matrix_power(metropolis_weights(gossip.links), gossip.steps) @ before
         assert np.abs(rule - after).max() > 1e-4
 
 
@@ -261,7 +267,7 @@ def test_the_loss_is_the_mean_over_devices_and_steps():
         return trained
 
     spy.engine = SimpleNamespace(train=train)
-    for done in run_rounds(setup.world, make_policy("mll-sgd"), Trainer(setup)):
+    for done in simulate_rounds(setup.world, make_policy("mll-sgd"), Trainer(setup)):
         total, count = np.sum(losses, axis=0)
         assert done.metrics["loss"] == pytest.approx(total / count, rel=1e-12)
         losses.clear()
@@ -278,7 +284,7 @@ def test_mll_sgds_devices_run_their_own_steps():
     setup, spy = spied(small(*UNEVEN))
     passes = []
     setup.model.module.register_forward_hook(lambda m, *_: passes.append(m.training))
-    rounds = list(run_rounds(setup.world, make_policy("mll-sgd"), Trainer(setup)))
+    rounds = list(simulate_rounds(setup.world, make_policy("mll-sgd"), Trainer(setup)))
     turns = [turn for done in rounds for turn in done.edge_rounds]
     assert len(spy.orders) == len(turns) == 4
     for order, turn in zip(spy.orders, turns, strict=True):
@@ -335,7 +341,7 @@ def test_accuracy_is_that_of_the_average_model_by_hand():
 def test_only_chosen_devices_train_and_pay():
     """Half of 2, 3 and 2 devices: 1, 2 (rounded half up) and 1."""
     setup, spy = spied(small("learning.participation=0.5", "rounds.global_rounds=6"))
-    rounds = list(run_rounds(setup.world, make_policy("fedrt"), Trainer(setup)))
+    rounds = list(simulate_rounds(setup.world, make_policy("fedrt"), Trainer(setup)))
     spent, seen = np.zeros(7), set()
     for order, turn in zip(
         spy.orders, (turn for done in rounds for turn in done.edge_rounds), strict=True
@@ -356,7 +362,7 @@ def test_only_chosen_devices_train_and_pay():
 
 def test_averaging_by_samples_among_those_that_train():
     setup, spy = spied(small("learning.participation=0.7", 'learning.averaging="samples"'))
-    list(run_rounds(setup.world, make_policy("static-t"), Trainer(setup)))
+    list(simulate_rounds(setup.world, make_policy("static-t"), Trainer(setup)))
     for order in spy.orders:
         sizes = setup.batches.sizes[order.devices]
         for edge in range(3):
@@ -371,7 +377,7 @@ def test_a_saved_state_goes_on_as_if_nothing_had_happened(settings, tmp_path):
     extra = ("rounds.global_rounds=5", "control.kappa=1", "learning.evaluate_every=1")
     trainer, rounds = run(small(*extra, *settings))
     first = Trainer(trainer.setup)
-    anew = make_setup(World(small(*extra, *settings), 0))
+    anew = make_setup(SimulatedWorld(small(*extra, *settings), 0))
     for stop in range(5):
         replay(first, rounds[stop - 1 : stop] if stop else [])
         np.savez(tmp_path / "state.npz", **first.state())
@@ -380,9 +386,14 @@ def test_a_saved_state_goes_on_as_if_nothing_had_happened(settings, tmp_path):
             second.restore(saved)
         said = replay(second, rounds[stop:])
         for done, (distances, metrics) in zip(rounds[stop:], said, strict=True):
-            assert_array_equal(distances.believed, done.distances.believed)
-            assert_array_equal(distances.true, done.distances.true)
-            assert_equal_but_wall(metrics, done.metrics)
+            told = [
+                (turn.outcome.distances, d)
+                for turn, d in zip(done.edge_rounds, distances, strict=True)
+            ]
+            assert any(found is not None for found, _ in told)
+            for found, true in told:
+                assert found is None or np.array_equal(found.true, true)
+            assert_equal_but_wall(metrics, done.last.outcome.metrics)
         assert torch.equal(second.models, trainer.models)
         assert {k: v.tobytes() for k, v in second.state().items()} == {
             k: v.tobytes() for k, v in trainer.state().items()
@@ -419,7 +430,7 @@ def test_equal_work_is_done_once():
     for policy in ("static-t", "ce-fedavg", "mll-sgd"):
         before = len(spy.orders), len(evaluations)
         trainers[policy] = Trainer(setup, shared)
-        rounds = list(run_rounds(setup.world, make_policy(policy), trainers[policy]))
+        rounds = list(simulate_rounds(setup.world, make_policy(policy), trainers[policy]))
         metrics[policy] = [done.metrics for done in rounds]
         counts[policy] = len(spy.orders) - before[0], len(evaluations) - before[1]
     assert counts["static-t"][0] == counts["mll-sgd"][0] == 4
@@ -434,10 +445,10 @@ def test_equal_work_is_done_once():
 def test_sharing_changes_nothing():
     """All six policies side by side give what each gives alone, bit for bit."""
     scenario, shared = small("rounds.global_rounds=3", "control.kappa=1"), {}
-    setup = make_setup(World(scenario, 0))
+    setup = make_setup(SimulatedWorld(scenario, 0))
     for policy in POLICIES:
         together = Trainer(setup, shared)
-        rounds = list(run_rounds(setup.world, make_policy(policy), together))
+        rounds = list(simulate_rounds(setup.world, make_policy(policy), together))
         alone, by_itself = run(scenario, policy)
         assert torch.equal(together.models, alone.models)
         for one, two in zip(rounds, by_itself, strict=True):
@@ -451,8 +462,8 @@ def test_the_same_seed_gives_the_same_run_and_another_seed_another():
     assert torch.equal(one.models, two.models)
     for a, b in zip(first, second, strict=True):
         assert_equal_but_wall(a.metrics, b.metrics)
-    other = Trainer(make_setup(World(small(), 1)))
-    list(run_rounds(other.setup.world, make_policy("fedrt"), other))
+    other = Trainer(make_setup(SimulatedWorld(small(), 1)))
+    list(simulate_rounds(other.setup.world, make_policy("fedrt"), other))
     assert not torch.equal(one.models, other.models)
 
 
@@ -471,7 +482,7 @@ def test_images_whose_channels_seem_to_come_first_get_a_note(tmp_path, shape, wo
     parts = {"x_train": rng.random((20, *shape)), "x_test": rng.random((8, *shape))}
     write_own(tmp_path / "own.npz", **parts)
     settings = (f'learning.dataset="{tmp_path}/own.npz"', "learning.model=resnet20")
-    setup = make_setup(World(small(*settings, 'learning.partition={kind="iid"}'), 0))
+    setup = make_setup(SimulatedWorld(small(*settings, 'learning.partition={kind="iid"}'), 0))
     notes = [line for line in setup.notes if "taken as" in line]
     assert len(notes) == len(words)
     for note, word in zip(notes, words, strict=True):
@@ -491,7 +502,7 @@ def test_a_batch_larger_than_what_a_device_holds_gets_a_note(tmp_path, batch_siz
     settings = (f'learning.dataset="{tmp_path}/own.npz"', 'learning.partition={kind="iid"}')
     three = ("fleet.num_edges=1", "fleet.num_devices=3", "fleet.cluster_sizes=[3]")
     batch = (f"learning.batch_size={batch_size}", "learning.model=learning_cases:Linear")
-    setup = make_setup(World(small(*settings, *three, *batch), 0))
+    setup = make_setup(SimulatedWorld(small(*settings, *three, *batch), 0))
     notes = [line for line in setup.notes if "hold fewer samples" in line]
     assert len(notes) == len(words)
     for note, word in zip(notes, words, strict=True):
@@ -505,7 +516,7 @@ def test_images_can_be_shifted_and_mirrored_and_nothing_else_can(tmp_path):
         parts = {"x_train": rng.random((20, *shape)), "x_test": rng.random((8, *shape))}
         write_own(tmp_path / "own.npz", **parts)
         settings = (f'learning.dataset="{tmp_path}/own.npz"', "learning.augment=true", own)
-        world = World(small(*settings), 0)
+        world = SimulatedWorld(small(*settings), 0)
         if allowed:
             make_material(world, torch.device("cpu"), None)
         else:

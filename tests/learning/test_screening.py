@@ -16,8 +16,8 @@ from fedrt.learning.aggregators.trimmed_mean import COLUMNS, trimmed_mean
 from fedrt.learning.engine import ACCEPTED, DivergedError, Screening, edge_starts
 from fedrt.learning.screening import attacked, edge_groups, judged
 from fedrt.learning.workers import WorkerEngine, split_order
+from fedrt.rounds import REASONS
 from fedrt.scenario.faults import Noise, NotANumber, SignFlip, WrongShape
-from fedrt.turns import REASONS
 
 pytestmark = pytest.mark.numerical
 

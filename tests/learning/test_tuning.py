@@ -22,7 +22,7 @@ from fedrt.learning.tuning import CHUNKS, Trial, Trials, Tuning, choose, cores, 
 from fedrt.learning.tuning_cache import cache_file, machine, read_trials, read_tuning
 from fedrt.learning.tuning_cache import remembered as remembered_by
 from fedrt.learning.workers import WorkerEngine
-from fedrt.world.world import World
+from fedrt.world.simulated import SimulatedWorld
 
 remembered = partial(remembered_by, read=read_tuning)
 
@@ -230,19 +230,19 @@ def test_a_chunk_that_is_given_is_of_the_forms_that_have_chunks():
 def test_a_setup_measures_once_per_machine_and_job(monkeypatch, cache):
     asked = counted(monkeypatch)
     scenario = small()
-    first = make_setup(World(scenario, 0), engine="stacked")
+    first = make_setup(SimulatedWorld(scenario, 0), engine="stacked")
     assert isinstance(first.engine, StackedEngine)
     assert (first.engine.chunk, first.engine.form) == (2, "grouped")
     assert asked == [("plain", "channels-last", "grouped")], "a brief run loads no kernels"
     assert len(json.loads(cache.read_text())) == 1
-    make_setup(World(scenario, 1), engine="stacked")
-    make_setup(World(scenario, 1), engine="stacked", chunk=3, workers=1)
+    make_setup(SimulatedWorld(scenario, 1), engine="stacked")
+    make_setup(SimulatedWorld(scenario, 1), engine="stacked", chunk=3, workers=1)
     assert len(asked) == 1
-    make_setup(World(small("learning.batch_size=4"), 0), engine="stacked")
+    make_setup(SimulatedWorld(small("learning.batch_size=4"), 0), engine="stacked")
     assert len(asked) == 2
-    make_setup(World(scenario, 0), engine="sequential")
+    make_setup(SimulatedWorld(scenario, 0), engine="sequential")
     assert len(asked) == 2
-    make_setup(World(small("rounds.global_rounds=100000"), 0), engine="stacked", workers=1)
+    make_setup(SimulatedWorld(small("rounds.global_rounds=100000"), 0), engine="stacked", workers=1)
     assert asked[2:] == [FORMS]
 
 
@@ -257,7 +257,7 @@ def test_other_instructions_are_another_machine(monkeypatch, name):
 
 def test_what_is_given_wins(monkeypatch, cache, tmp_path):
     counted(monkeypatch)
-    world = World(small(), 0)
+    world = SimulatedWorld(small(), 0)
     made = make_setup(world, engine="stacked", chunk=3, workers=1, tuning_file=tmp_path / "t")
     assert (made.engine.chunk, made.engine.form) == (3, "grouped")
     made = make_setup(world, engine="stacked", workers=1)
@@ -271,7 +271,7 @@ def test_what_is_given_wins(monkeypatch, cache, tmp_path):
 def test_a_run_keeps_to_its_own_file(monkeypatch, cache, tmp_path):
     """A resumed run trains as it began, whatever the machine is known for by then."""
     counted(monkeypatch)
-    world, file = World(small(), 0), tmp_path / "run" / "tuning.json"
+    world, file = SimulatedWorld(small(), 0), tmp_path / "run" / "tuning.json"
     assert make_setup(world, engine="stacked", tuning_file=file).engine.chunk == 2
     cache.unlink()
     asked = counted(monkeypatch, FIVE)
@@ -283,7 +283,7 @@ def test_a_run_keeps_to_its_own_file(monkeypatch, cache, tmp_path):
 
 def test_a_measurement_leaves_the_model_as_it_was():
     """Also where its first state is asked for afterwards."""
-    world = World(small(), 0)
+    world = SimulatedWorld(small(), 0)
     material = make_material(world, torch.device("cpu"), None)
     before = material.model.state()
     find_tuning(world, material, None, None, None)

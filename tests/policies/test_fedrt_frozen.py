@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from fedrt.policies import make_policy
-from fedrt.runs.loop import make_world, run_rounds
+from fedrt.runs.loop import make_world, simulate_rounds
 from fedrt.scenario import load_scenario
 
 pytestmark = pytest.mark.numerical
@@ -34,17 +34,20 @@ def plans_of(name, settings, seed):
     """The first rounds' plans, each array as sums that weigh every entry differently."""
     world = make_world(load_scenario(name, settings), seed)
     rows = []
-    for done in islice(run_rounds(world, make_policy("fedrt")), ROUNDS):
+    for done in islice(simulate_rounds(world, make_policy("fedrt")), ROUNDS):
         for turn in done.edge_rounds:
             plan = turn.plan
             weight = 1.5 + np.cos(np.arange(len(plan.cpu_hz)))
-            links = None if plan.topology is None else np.argwhere(np.triu(plan.topology)).tolist()
+            steps, links = turn.seen.gossip_steps, None
+            if plan.gossip is not None:
+                steps = plan.gossip.steps
+                links = np.argwhere(np.triu(plan.gossip.links)).tolist()
             rows.append(
                 {
                     "bandwidth_hz": [float(weight @ plan.bandwidth_hz), *plan.bandwidth_hz[:3]],
                     "cpu_hz": [float(weight @ plan.cpu_hz), *plan.cpu_hz[:3]],
                     "local_steps": int(plan.local_steps.sum()),
-                    "gossip_steps": plan.gossip_steps,
+                    "gossip_steps": steps,
                     "links": links,
                     "status": plan.status,
                 }

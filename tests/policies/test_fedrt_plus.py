@@ -17,7 +17,7 @@ from fedrt.decision import plan_round, read_state
 from fedrt.errors import InfeasibleError
 from fedrt.policies import make_policy
 from fedrt.policies.fedrt_plus import FedRTPlus
-from fedrt.runs.loop import make_world, run_rounds
+from fedrt.runs.loop import make_world, simulate_rounds
 from fedrt.scenario import load_scenario
 
 pytestmark = pytest.mark.numerical
@@ -41,37 +41,38 @@ def same_plans(mine, other):
         for x, y in zip(a.edge_rounds, b.edge_rounds, strict=True):
             np.testing.assert_array_equal(x.plan.bandwidth_hz, y.plan.bandwidth_hz)
             np.testing.assert_array_equal(x.plan.cpu_hz, y.plan.cpu_hz)
-            assert x.plan.gossip_steps == y.plan.gossip_steps
+            assert (x.plan.gossip is None) == (y.plan.gossip is None)
+        assert a.last.gossip.steps == b.last.gossip.steps
 
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_less_time_for_no_more_energy_and_every_round_mixes_well_enough(seed):
     world = paper_world(seed=seed)
     policy = FedRTPlus()
-    plus = list(run_rounds(world, policy))
-    fedrt = list(run_rounds(world, make_policy("fedrt")))
+    plus = list(simulate_rounds(world, policy))
+    fedrt = list(simulate_rounds(world, make_policy("fedrt")))
     mine, theirs = last_books(plus), last_books(fedrt)
     assert mine.time_s < 0.92 * theirs.time_s
     assert mine.spent_j.mean() <= theirs.spent_j.mean()
     assert not mine.overspent_j.any()
     for done, other in zip(plus, fedrt, strict=True):
         plan = done.last.plan
-        rho = contraction(mixing_of(other.last.plan, "metropolis")) ** 10
-        assert contraction(plan.mixing) ** plan.gossip_steps <= rho
+        rho = contraction(mixing_of(other.last.gossip, "metropolis")) ** 10
+        assert contraction(plan.gossip.weights) ** plan.gossip.steps <= rho
         assert plan.status == "feasible"
     # The same policy again, and a fresh one: a run does not depend on what was planned before it.
-    same_plans(plus, list(run_rounds(world, policy)))
-    same_plans(plus, list(run_rounds(world, FedRTPlus())))
+    same_plans(plus, list(simulate_rounds(world, policy)))
+    same_plans(plus, list(simulate_rounds(world, FedRTPlus())))
 
 
 def test_the_limit_of_each_round_is_what_fedrt_leaves_in_it():
     world = paper_world("rounds.global_rounds=9", seed=2)
-    plans = [done.last.plan for done in run_rounds(world, make_policy("fedrt"))]
-    left = [contraction(mixing_of(plan, "metropolis")) ** 10 for plan in plans]
-    assert limits(run_rounds(world, FedRTPlus())) == left
+    chosen = [done.last.gossip for done in simulate_rounds(world, make_policy("fedrt"))]
+    left = [contraction(mixing_of(gossip, "metropolis")) ** 10 for gossip in chosen]
+    assert limits(simulate_rounds(world, FedRTPlus())) == left
     given = paper_world("rounds.global_rounds=9", "control.contraction_limit=0.25")
-    assert limits(run_rounds(given, FedRTPlus())) == [0.25] * 9
-    assert limits(run_rounds(given, make_policy("fedrt"))) == [None] * 9
+    assert limits(simulate_rounds(given, FedRTPlus())) == [0.25] * 9
+    assert limits(simulate_rounds(given, make_policy("fedrt"))) == [None] * 9
 
 
 def limits(rounds):
@@ -88,7 +89,7 @@ def test_no_round_is_planned_with_what_comes_after_it():
         return seen(t, r) if t < up else seen(t, r)[::-1].copy() - 3.0
 
     other._channel.snr_db = snr_db
-    mine, others = (list(run_rounds(each, FedRTPlus())) for each in (world, other))
+    mine, others = (list(simulate_rounds(each, FedRTPlus())) for each in (world, other))
     same_plans(mine[:up], others[:up])
     assert not np.array_equal(mine[up].last.plan.cpu_hz, others[up].last.plan.cpu_hz)
 
@@ -136,13 +137,13 @@ def test_a_limit_out_of_reach_is_said():
         "fleet.num_edges=7",
         'fleet.cluster_sizes="even"',
     ]
-    for done in run_rounds(make_world(tiny(*settings), 0), FedRTPlus()):
+    for done in simulate_rounds(make_world(tiny(*settings), 0), FedRTPlus()):
         assert done.last.plan.status == "best-effort"
-        assert done.last.plan.gossip_steps == 2
-        assert done.last.plan.topology.sum() == 14
+        assert done.last.plan.gossip.steps == 2
+        assert done.last.plan.gossip.links.sum() == 14
     strict = make_world(tiny(*settings, 'control.budgets="strict"'), 0)
     with pytest.raises(InfeasibleError, match="contraction limit = 1e-06: even every link and 2"):
-        list(run_rounds(strict, FedRTPlus()))
+        list(simulate_rounds(strict, FedRTPlus()))
     state = STATE | {"contraction_limit": 1e-9, "gossip_steps": 1}
     state["backhaul_bps"] = np.where(np.eye(4)[::-1], 0.0, state["backhaul_bps"]).tolist()
     with pytest.raises(InfeasibleError, match=r"state\.contraction_limit = 1e-09"):
@@ -178,8 +179,8 @@ def test_without_a_limit_all_gossip_steps_are_taken():
 def test_each_part_runs_alone_by_its_import_path(part):
     policy = make_policy(f"fedrt.policies.fedrt_plus:{part}")
     assert policy.name == "fedrt-plus-" + part.replace("_", "-")
-    rounds = list(run_rounds(make_world(tiny(), 0), policy))
-    joint = [done.last.plan.mixing is not None for done in rounds]
+    rounds = list(simulate_rounds(make_world(tiny(), 0), policy))
+    joint = [done.last.plan.gossip.weights is not None for done in rounds]
     assert joint == [part in ("joint_gossip", "gossip_and_slack")] * 4
 
 
@@ -188,7 +189,7 @@ def test_parts_add_up():
     world = paper_world("rounds.global_rounds=60", seed=1)
     time_s, energy_j = {}, {}
     for name in ("fedrt", *(f"fedrt.policies.fedrt_plus:{part}" for part in PARTS), "fedrt-plus"):
-        books = last_books(list(run_rounds(world, make_policy(name))))
+        books = last_books(list(simulate_rounds(world, make_policy(name))))
         short = name.split(":")[-1]
         time_s[short], energy_j[short] = books.time_s, books.spent_j.mean()
     assert time_s["fedrt-plus"] < min(time_s["joint_gossip"], time_s["pacing"])
@@ -208,7 +209,7 @@ def test_parts_add_up():
     ],
 )
 def test_unusual_runs_end_well(settings):
-    rounds = list(run_rounds(make_world(tiny(*settings), 1), FedRTPlus()))
+    rounds = list(simulate_rounds(make_world(tiny(*settings), 1), FedRTPlus()))
     assert all(np.isfinite(done.time_s) for done in rounds)
     budgets = last_books(rounds)
     if "fleet.energy_j_per_edge_round=0.2" in settings:

@@ -11,11 +11,12 @@ from tiny import tiny
 
 from fedrt.control import foresight
 from fedrt.control.foresight import FEWEST
-from fedrt.control.gossip import Gossip
+from fedrt.control.gossip import RatedGossip
 from fedrt.control.pacing import Prices
 from fedrt.cost.backhaul import link_time_s
+from fedrt.plan import Gossip
 from fedrt.policies.fedrt_plus import FedRTPlus, Memory, _keeps_limits
-from fedrt.runs.loop import make_world, run_rounds, see_backhaul
+from fedrt.runs.loop import make_world, see_backhaul, simulate_rounds
 
 # Long enough for rounds of the run itself to take the place of the first guess.
 LONG = f"rounds.global_rounds={FEWEST + 3}"
@@ -26,12 +27,12 @@ def test_what_came_after_each_edge_round_is_added_up_from_the_end(edge_rounds):
     """After the last: mixing. Before that: one edge round and mixing, two and mixing, and so on."""
     policy = FedRTPlus()
     world = make_world(tiny(LONG, f"rounds.edge_rounds={edge_rounds}"), 0)
-    for t, done in enumerate(run_rounds(world, policy)):
+    for t, done in enumerate(simulate_rounds(world, policy)):
         memory, last = policy.memory, done.last
         assert len(memory.later_s) == t + 1
         assert len(memory.nominal_s) == edge_rounds
         step_s = link_time_s(last.seen.model_bits, 1, last.seen.backhaul.bps)
-        kept_s = np.where(last.plan.topology, last.plan.gossip_steps * step_s, 0.0).max(axis=1)
+        kept_s = np.where(last.plan.gossip.links, last.plan.gossip.steps * step_s, 0.0).max(axis=1)
         for r in range(edge_rounds):
             by_hand = kept_s + sum(memory.nominal_s[r + 1 :])
             np.testing.assert_allclose(memory.later_s[-1][r], by_hand, rtol=1e-12)
@@ -60,7 +61,7 @@ def test_the_time_so_far_counts_when_the_last_cluster_is_foreseen(monkeypatch):
         return found
 
     monkeypatch.setattr(policy, "plan", planned)
-    for done in run_rounds(make_world(tiny("rounds.edge_rounds=3"), 0), policy):
+    for done in simulate_rounds(make_world(tiny("rounds.edge_rounds=3"), 0), policy):
         assert len(plans) == 3
         for r, (elapsed_s, first) in enumerate(plans):
             before = done.edge_rounds[r - 1].after.elapsed_s if r else np.zeros(3)
@@ -93,17 +94,17 @@ def test_samples_of_what_may_come_are_those_of_the_same_edge_round():
 def test_a_plan_that_mixes_worse_than_the_limit_says_so():
     """0.5^2 = 0.25 keeps a limit of 0.25 and 0.26, and breaks one of 0.24."""
     world = make_world(tiny(), 0)
-    backhaul = see_backhaul(world, 0, world.stand_in_distance(0))
+    backhaul = see_backhaul(world.scenario, world.backhaul_bps(0), world.stand_in_distance(0))
     everyone = ~np.eye(3, dtype=bool)
-    gossip = Gossip(everyone, 2, np.full((3, 3), 1 / 3), 0.5)
+    gossip = Gossip(everyone, 2, np.full((3, 3), 1 / 3))
 
     def keeps(rho: float | None, gossip: Gossip = gossip) -> bool:
         seen = replace(world.observe(0, 1), backhaul=replace(backhaul, contraction_limit=rho))
-        return _keeps_limits(seen, gossip)
+        return _keeps_limits(seen, RatedGossip(gossip, 0.5))
 
     assert [keeps(rho) for rho in (0.24, 0.25, 0.26)] == [False, True, True]
     # Nothing is asked without a limit, and nothing is known under the scenario's rule.
     assert keeps(None)
-    assert keeps(0.24, replace(gossip, mixing=None))
+    assert keeps(0.24, replace(gossip, weights=None))
     # The consensus limit counts as well: without links nothing bridges a distance.
-    assert not keeps(0.26, replace(gossip, topology=np.zeros((3, 3), dtype=bool)))
+    assert not keeps(0.26, replace(gossip, links=np.zeros((3, 3), dtype=bool)))

@@ -89,14 +89,14 @@ def test_an_unknown_policy_is_named_with_those_there_are():
 @pytest.mark.parametrize("name", ALL_LINKS)
 def test_policies_without_topology_design_keep_the_base_graph(name):
     plan, checked = decide(random_state(0), name)
-    np.testing.assert_array_equal(plan.topology, checked.seen.backhaul.base_graph)
+    np.testing.assert_array_equal(plan.gossip.links, checked.seen.backhaul.base_graph)
 
 
 @pytest.mark.parametrize("name", PRUNING)
 def test_policies_with_topology_design_drop_links(name):
     plan, checked = decide(random_state(0), name)
-    assert plan.topology.sum() < checked.seen.backhaul.base_graph.sum()
-    assert not np.any(plan.topology & ~checked.seen.backhaul.base_graph)
+    assert plan.gossip.links.sum() < checked.seen.backhaul.base_graph.sum()
+    assert not np.any(plan.gossip.links & ~checked.seen.backhaul.base_graph)
 
 
 @pytest.mark.parametrize("name", EVEN)
@@ -130,7 +130,7 @@ def test_fedrt_takes_the_greedy_links():
     finish_s = checked.books.elapsed_s + price(plan, seen).edge_time_s
     link_s = link_time_s(seen.model_bits, seen.gossip_steps, seen.backhaul.bps)
     limits = (seen.backhaul.consensus_distance, seen.backhaul.consensus_limit)
-    np.testing.assert_array_equal(plan.topology, prune_greedily(finish_s, link_s, *limits))
+    np.testing.assert_array_equal(plan.gossip.links, prune_greedily(finish_s, link_s, *limits))
 
 
 def test_fedrt_plus_is_never_slower_and_sometimes_faster():

@@ -30,7 +30,11 @@ class Mine:
         self.steps = steps
 
     def plan(self, seen, books):
-        return dataclasses.replace(StaticT().plan(seen, books), gossip_steps=self.steps)
+        plan = StaticT().plan(seen, books)
+        if plan.gossip is None:
+            return plan
+        gossip = dataclasses.replace(plan.gossip, steps=self.steps)
+        return dataclasses.replace(plan, gossip=gossip)
 """
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from fedrt.runs.hindsight import whole_run
 from fedrt.runs.loop import see_backhaul
-from fedrt.world.world import World
+from fedrt.world.simulated import SimulatedWorld
 
 SLACK = 1e-7
 """Room for the solver's rounding in comparing a contraction with its limit."""
@@ -77,7 +77,7 @@ def round_choices(
 class Allocation:
     """Frequencies and uploads of a whole run for given backhaul times, compiled once."""
 
-    def __init__(self, world: World, limit_j: np.ndarray) -> None:
+    def __init__(self, world: SimulatedWorld, limit_j: np.ndarray) -> None:
         run = whole_run(world)
         part = np.repeat(np.arange(len(run.bandwidth_hz)), np.diff(run.first))
         parts, rounds, n = len(run.bandwidth_hz), run.global_rounds, run.device
@@ -110,12 +110,12 @@ class Allocation:
 
 
 def least_total_time_s(
-    world: World, distances: list[np.ndarray], limit_j: np.ndarray, rho: float | None
+    world: SimulatedWorld, distances: list[np.ndarray], limit_j: np.ndarray, rho: float | None
 ) -> float:
     """The least time over all plans within the limits."""
     choices = []
     for t, distance in enumerate(distances):
-        seen = see_backhaul(world, t, distance)
+        seen = see_backhaul(world.scenario, world.backhaul_bps(t), distance)
         choices.append(
             round_choices(
                 seen.bps,

@@ -31,7 +31,7 @@ from fedrt.report.page.serve import Server
 from fedrt.runs.directory import RunDirectory
 from fedrt.runs.estimate import estimate
 from fedrt.runs.history import History
-from fedrt.runs.loop import make_world, run_rounds
+from fedrt.runs.loop import make_world, simulate_rounds
 
 TESTS = Path(__file__).parents[1]
 ROUNDS = 60
@@ -269,7 +269,7 @@ class Growing:
         self.directory = RunDirectory.create(folder, self.world.scenario, "ce-fedavg", 0, "")
         policy = make_policy("ce-fedavg")
         self.history = History("metropolis")
-        self.rounds = run_rounds(self.world, policy)
+        self.rounds = simulate_rounds(self.world, policy)
         self.rows_read = 0
         self.cache = Cache()
         for name in ("read", "read_row_groups"):

@@ -26,7 +26,7 @@ from fedrt.runs.bound import (
 from fedrt.runs.hindsight import hindsight_bound
 from fedrt.runs.loop import see_backhaul
 from fedrt.runs.recorded import stand_in_distances
-from fedrt.world.world import World
+from fedrt.world.simulated import SimulatedWorld
 
 pytestmark = pytest.mark.numerical
 
@@ -40,12 +40,12 @@ SMALL = {
 }
 
 
-def small(edges: int, seed: int, rounds: int = 2, steps: int = 3, *more: str) -> World:
+def small(edges: int, seed: int, rounds: int = 2, steps: int = 3, *more: str) -> SimulatedWorld:
     loop = f"rounds={{global_rounds={rounds},edge_rounds=2,local_steps=10,gossip_steps={steps}}}"
-    return World(tiny(*SMALL[edges], loop, *more), seed)
+    return SimulatedWorld(tiny(*SMALL[edges], loop, *more), seed)
 
 
-def limits(world: World, factor: float) -> tuple[list[np.ndarray], np.ndarray]:
+def limits(world: SimulatedWorld, factor: float) -> tuple[list[np.ndarray], np.ndarray]:
     """Distances, and what `fedrt` spends times a factor: feasible and more or less binding."""
     distances = stand_in_distances(world)
     return distances, factor * run_policy(world, "fedrt", distances).spent_j
@@ -103,7 +103,7 @@ def test_lone_devices_without_power(capsys):
 
 def test_without_energy_limits_it_is_what_the_quickest_rounds_take():
     """Then every device runs at its top, and each round's best links are known exactly."""
-    world = World(tiny(), 1)
+    world = SimulatedWorld(tiny(), 1)
     distances, infinite = stand_in_distances(world), np.full(7, np.inf)
     total_s = 0.0
     for t, distance in enumerate(distances):
@@ -112,7 +112,7 @@ def test_without_energy_limits_it_is_what_the_quickest_rounds_take():
             seen = world.observe(t, r)
             hz = allocate(seen, infinite)
             finish_s += price(_plan(hz, seen), seen).edge_time_s
-        backhaul = see_backhaul(world, t, distance)
+        backhaul = see_backhaul(world.scenario, world.backhaul_bps(t), distance)
         link_s = link_time_s(world.model_bits, 1, backhaul.bps)
         kept = best_links(finish_s, link_s, distance, backhaul.consensus_limit)
         total_s += finish_time_s(kept, finish_s, link_s)
@@ -140,7 +140,7 @@ def test_more_links_and_a_looser_rho_never_raise_it():
     """With kappa = 1 the consensus limit asks for nothing, whatever the base graph."""
     bounds = []
     for graph in ('"ring"', '"complete"'):
-        world = World(
+        world = SimulatedWorld(
             tiny(
                 "fleet.num_edges=4",
                 "fleet.cluster_sizes=[2,2,2,1]",
@@ -168,7 +168,7 @@ def test_more_links_and_a_looser_rho_never_raise_it():
     rho=st.sampled_from([None, "fedrt", 0.5]),
 )
 def test_no_policy_within_the_limits_is_quicker(seed, budget, share, steps, rho):
-    world = World(
+    world = SimulatedWorld(
         tiny(
             f"fleet.energy_j_per_edge_round={budget}",
             f"learning.participation={share}",
@@ -187,14 +187,14 @@ def test_no_policy_within_the_limits_is_quicker(seed, budget, share, steps, rho)
 
 
 def test_limits_that_cannot_be_met_rise_to_what_can():
-    world = World(tiny("fleet.energy_j_per_edge_round=0.1", 'base_graph={kind="ring"}'), 0)
+    world = SimulatedWorld(tiny("fleet.energy_j_per_edge_round=0.1", 'base_graph={kind="ring"}'), 0)
     distances = stand_in_distances(world)
     fedrt = run_policy(world, "fedrt", distances)
     bound = bound_world(world, distances, fedrt, 0.0)
     assert bound.raised_devices == 7
     assert (bound.limit_j == fedrt.spent_j).all()
     assert 0 < bound.time_s <= fedrt.time_s
-    line = World(tiny('base_graph={kind="links",links=[[0,1],[1,2]]}'), 0)
+    line = SimulatedWorld(tiny('base_graph={kind="links",links=[[0,1],[1,2]]}'), 0)
     fedrt = run_policy(line, "fedrt", distances)
     stretched = bound_world(line, distances, fedrt, 0.0)
     # Best on a path of three is M = I - L / 2, with eigenvalues 1, 1/2 and -1/2.

@@ -15,13 +15,13 @@ from test_bound import limits, small
 
 from fedrt.control.hindsight import LinkTimes, Prices, price_seconds
 from fedrt.runs.hindsight import hindsight_bound, whole_run
-from fedrt.world.world import World
+from fedrt.world.simulated import SimulatedWorld
 
 # What the convex solver may leave of a run's time.
 SOLVER = 1e-6
 
 
-def random_world(seed: int) -> tuple[World, float | None, float]:
+def random_world(seed: int) -> tuple[SimulatedWorld, float | None, float]:
     """A world of three or four servers, its contraction limit, and how far budgets reach."""
     rng = np.random.default_rng(seed)
     edges = int(rng.choice([3, 3, 4]))

@@ -69,7 +69,7 @@ def test_a_finished_directory_holds_everything(tmp_path):
         assert json.loads((run / "summary.json").read_text()) == results["mll-sgd"][i]
         said = json.loads((run / "run.json").read_text())
         expected = {"policy": "mll-sgd", "seed": seed, "command": "fedrt x"}
-        assert said == {"format_version": 1, **expected}
+        assert said == {"format_version": 2, **expected}
         environment = json.loads((run / "environment.json").read_text())
         assert {"fedrt", "commit", "python", "libraries", "system", "processor", "cores"} <= set(
             environment

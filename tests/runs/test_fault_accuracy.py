@@ -10,7 +10,7 @@ import pytest
 from fedrt.learning.learner import Trainer
 from fedrt.learning.setup import make_setup
 from fedrt.policies import make_policy
-from fedrt.runs.loop import make_world, run_rounds
+from fedrt.runs.loop import make_world, simulate_rounds
 from fedrt.scenario import load_scenario
 
 pytestmark = pytest.mark.slow
@@ -24,7 +24,7 @@ def accuracy(seed: int, *settings: str) -> float:
     """The mean of a run's last five evaluations: one moment's luck counts a fifth."""
     world = make_world(load_scenario("quickstart", [*COMMON, *settings]), seed)
     setup = make_setup(world, engine="stacked", chunk=36, workers=1)
-    rounds = run_rounds(world, make_policy("fedrt"), Trainer(setup))
+    rounds = simulate_rounds(world, make_policy("fedrt"), Trainer(setup))
     return float(np.mean([done.metrics["accuracy"] for done in rounds][-5:]))
 
 

@@ -21,8 +21,8 @@ from fedrt.learning.setup import make_setup
 from fedrt.policies import POLICIES, make_policy
 from fedrt.runs.account import Account
 from fedrt.runs.failures import COUNTS
-from fedrt.runs.loop import run_rounds
-from fedrt.world.world import World
+from fedrt.runs.loop import simulate_rounds
+from fedrt.world.simulated import SimulatedWorld
 
 pytestmark = pytest.mark.numerical
 
@@ -38,10 +38,10 @@ EVERYTHING = (
 
 
 def account_of(scenario, policy="fedrt", seed=0, learner=None):
-    world = World(scenario, seed)
+    world = SimulatedWorld(scenario, seed)
     account, made = Account(world, make_policy(policy), device_rows=True), make_policy(policy)
     rounds = []
-    for done in run_rounds(world, made, learner):
+    for done in simulate_rounds(world, made, learner):
         account.add(done)
         rounds.append(done)
     return account, rounds
@@ -102,7 +102,7 @@ def test_every_policy_sees_the_same_failures():
         check_books(account, rounds)
         told.append(
             [
-                [*(array.tolist() for array in list(vars(turn.failures).values())[:-1])]
+                [*(array.tolist() for array in list(vars(turn.outcome.failures).values())[:-1])]
                 for done in rounds
                 for turn in done.edge_rounds
             ]
@@ -112,10 +112,10 @@ def test_every_policy_sees_the_same_failures():
 
 def test_each_part_stays_connected_and_heals():
     scenario = tiny("rounds.global_rounds=30", *EVERYTHING)
-    world = World(scenario, 0)
+    world = SimulatedWorld(scenario, 0)
     seen = set()
-    for done in run_rounds(world, make_policy("fedrt-plus")):
-        links, topology = world.links_up(done.last.t), done.last.plan.topology
+    for done in simulate_rounds(world, make_policy("fedrt-plus")):
+        links, topology = world.links_up(done.last.t), done.last.plan.gossip.links
         together = [part.tolist() for part in parts_of(links)]
         assert [part.tolist() for part in parts_of(topology)] == together
         seen.add(len(together))
@@ -159,7 +159,7 @@ def test_who_did_not_deliver_does_not_count_and_an_edge_without_anybody_keeps_it
         "faults.server_down={kind='random',probability=1,only=[1]}",
         "faults.silent={kind='random',probability=1,only=[0]}",
     )
-    setup = make_setup(World(small(*settings), 0))
+    setup = make_setup(SimulatedWorld(small(*settings), 0))
     orders, first = [], setup.first_model
 
     class Spy:
@@ -252,7 +252,7 @@ def test_estimate_tells_what_failed(capsys, tmp_path):
 
 def test_policies_side_by_side_train_as_each_alone():
     scenario = small(*EVERYTHING, "faults.attack={kind='nan',share=0.34}")
-    setup, shared = make_setup(World(scenario, 0)), {}
+    setup, shared, refused = make_setup(SimulatedWorld(scenario, 0)), {}, 0
     for policy in ("fedrt", "static-t", "ce-fedavg"):
         together = Trainer(setup, shared)
         account, rounds = account_of(scenario, policy, learner=together)
@@ -261,4 +261,7 @@ def test_policies_side_by_side_train_as_each_alone():
         _, again = account_of(scenario, policy, learner=alone)
         assert torch.equal(together.models, alone.models)
         for one, two in zip(rounds, again, strict=True):
-            assert_array_equal(one.refused, two.refused)
+            for a, b in zip(one.edge_rounds, two.edge_rounds, strict=True):
+                assert_array_equal(a.outcome.refused, b.outcome.refused)
+                refused += int(a.outcome.is_refused.sum())
+    assert refused > 0

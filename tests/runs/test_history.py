@@ -12,9 +12,9 @@ from tiny import tiny
 from fedrt.policies import POLICIES, make_policy
 from fedrt.runs.estimate import estimate_run
 from fedrt.runs.history import History
-from fedrt.runs.loop import run_rounds
+from fedrt.runs.loop import simulate_rounds
 from fedrt.world.fleet import draw_fleet
-from fedrt.world.world import World
+from fedrt.world.simulated import SimulatedWorld
 
 # Six servers of uneven size, so that links can go and clusters differ.
 SCENARIO = tiny(
@@ -38,6 +38,7 @@ COLUMNS = {
         "zeta": "double",
         "omega_2": "double",
         "status": "string",
+        "left_out": "int64",
     },
     "edges": {
         "global_round": "int64",
@@ -62,6 +63,7 @@ COLUMNS = {
         "edge_round": "int64",
         "device": "int64",
         "edge": "int64",
+        "trains": "bool",
         "bandwidth_hz": "double",
         "cpu_hz": "double",
         "local_steps": "int64",
@@ -75,10 +77,10 @@ COLUMNS = {
 }
 
 
-def history(world: World, policy: str):
+def history(world: SimulatedWorld, policy: str):
     """The rounds of a run and its tables as dicts of numpy columns."""
     collected, rounds = History("metropolis"), []
-    for done in run_rounds(world, make_policy(policy)):
+    for done in simulate_rounds(world, make_policy(policy)):
         collected.add(done)
         rounds.append(done)
     tables = collected.tables()
@@ -92,7 +94,7 @@ def history(world: World, policy: str):
 def test_columns_and_types(edges):
     scenario = SCENARIO if edges == 6 else tiny("fleet.num_edges=1", "fleet.cluster_sizes=even")
     collected = History("metropolis")
-    for done in run_rounds(World(scenario, 0), make_policy("fedrt")):
+    for done in simulate_rounds(SimulatedWorld(scenario, 0), make_policy("fedrt")):
         collected.add(done)
     tables = collected.tables()
     found = {name: {f.name: str(f.type) for f in table.schema} for name, table in tables.items()}
@@ -105,7 +107,7 @@ def test_columns_and_types(edges):
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_the_rows_add_up(policy):
-    rounds, tables = history(World(SCENARIO, 0), policy)
+    rounds, tables = history(SimulatedWorld(SCENARIO, 0), policy)
     edges, devices, per_round = tables["edges"], tables["devices"], tables["rounds"]
     assert_array_equal(per_round["global_round"], np.arange(6))
     assert len(edges["edge"]) == 6 * 2 * 6
@@ -132,7 +134,7 @@ def test_the_rows_add_up(policy):
 
 
 def test_compute_and_upload_are_those_of_the_devices_that_finish_last():
-    rounds, tables = history(World(SCENARIO, 0), "fedrt")
+    rounds, tables = history(SimulatedWorld(SCENARIO, 0), "fedrt")
     for i, turn in enumerate(turn for done in rounds for turn in done.edge_rounds):
         for c in range(6):
             mine = turn.seen.edge_of_device == c
@@ -146,12 +148,12 @@ def test_compute_and_upload_are_those_of_the_devices_that_finish_last():
 
 @pytest.mark.parametrize("policy", ["fedrt", "static-t"])
 def test_links_are_those_of_the_plan(policy):
-    rounds, tables = history(World(SCENARIO, 0), policy)
+    rounds, tables = history(SimulatedWorld(SCENARIO, 0), policy)
     links = {key: column.reshape(6, 15) for key, column in tables["links"].items()}
     for t, done in enumerate(rounds):
         ends = links["edge"][t], links["edge2"][t]
         assert_array_equal(np.stack(ends), np.stack(np.triu_indices(6, 1)))
-        assert_array_equal(links["kept"][t], done.last.plan.topology[ends])
+        assert_array_equal(links["kept"][t], done.last.plan.gossip.links[ends])
         assert_array_equal(links["bps"][t], done.last.seen.backhaul.bps[ends])
         assert_array_equal(links["distance"][t], done.last.seen.backhaul.consensus_distance[ends])
     assert_array_equal(tables["rounds"]["links_kept"], links["kept"].sum(axis=1))
@@ -160,7 +162,7 @@ def test_links_are_those_of_the_plan(policy):
 
 def test_asking_for_tables_on_the_way_changes_nothing():
     often, once = History("metropolis"), History("metropolis")
-    for done in run_rounds(World(SCENARIO, 0), make_policy("fedrt")):
+    for done in simulate_rounds(SimulatedWorld(SCENARIO, 0), make_policy("fedrt")):
         often.add(done)
         once.add(done)
         often.tables()
@@ -170,14 +172,14 @@ def test_asking_for_tables_on_the_way_changes_nothing():
 
 def test_what_is_left_out_is_left_out():
     collected = History("metropolis", devices=False, links=False)
-    for done in run_rounds(World(SCENARIO, 0), make_policy("fedrt")):
+    for done in simulate_rounds(SimulatedWorld(SCENARIO, 0), make_policy("fedrt")):
         collected.add(done)
     assert set(collected.tables()) == {"edges", "rounds"}
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_the_summary_is_the_sum_of_the_rows(policy):
-    world = World(SCENARIO, 0)
+    world = SimulatedWorld(SCENARIO, 0)
     summary = estimate_run(world, make_policy(policy))
     _, tables = history(world, policy)
     spent = tables["devices"]["energy_j"].reshape(-1, 20).sum(axis=0)
@@ -221,8 +223,8 @@ def test_swapping_two_devices_swaps_their_rows_and_nothing_else(policy, channel)
     fleet, order = draw_fleet(scenario, 0), np.arange(20)
     order[[3, 6]] = [6, 3]  # both of cluster 1
     swapped = replace(fleet, **{name: getattr(fleet, name)[order] for name in DEVICE_FIELDS})
-    _, plain = history(World(scenario, 0), policy)
-    _, after = history(World(scenario, 0, swapped), policy)
+    _, plain = history(SimulatedWorld(scenario, 0), policy)
+    _, after = history(SimulatedWorld(scenario, 0, swapped), policy)
     for name in ("rounds", "edges", "links"):
         for key in plain[name]:
             same(after[name][key], plain[name][key])
@@ -242,8 +244,8 @@ def test_swapping_two_clusters_swaps_their_rows_and_nothing_else(policy, graph):
     order = np.concatenate([np.flatnonzero(fleet.edge_of_device == c) for c in edges])
     changes = {name: getattr(fleet, name)[order] for name in DEVICE_FIELDS}
     swapped = replace(fleet, edge_key=fleet.edge_key[edges], **changes)
-    _, plain = history(World(scenario, 0), policy)
-    _, after = history(World(scenario, 0, swapped), policy)
+    _, plain = history(SimulatedWorld(scenario, 0), policy)
+    _, after = history(SimulatedWorld(scenario, 0, swapped), policy)
     for key, column in plain["rounds"].items():
         same(after["rounds"][key], column)
     for key, column in plain["edges"].items():

@@ -207,7 +207,10 @@ from helping import STEPS
 class Mine:
     name, energy_horizon = "mine", "paper"
     def plan(self, seen, books):
-        return replace(StaticT().plan(seen, books), gossip_steps=STEPS)
+        plan = StaticT().plan(seen, books)
+        if plan.gossip is None:
+            return plan
+        return replace(plan, gossip=replace(plan.gossip, steps=STEPS))
 """
 
 

@@ -15,8 +15,10 @@ from fedrt.control.consensus import unlinked_distance
 from fedrt.errors import InfeasibleError, InputError
 from fedrt.graph import is_connected
 from fedrt.policies import POLICIES, make_policy
-from fedrt.runs.loop import Distances, GlobalRound, StandIn, run_rounds, see_backhaul
-from fedrt.world.world import World
+from fedrt.runs.executor import StandIn, known_to_all
+from fedrt.runs.loop import see_backhaul, simulate_rounds
+from fedrt.runs.rounds import GlobalRound
+from fedrt.world.simulated import SimulatedWorld
 
 pytestmark = pytest.mark.numerical
 
@@ -25,18 +27,18 @@ FEW_EDGES = ("fleet.num_edges=6", "fleet.num_devices=12", "fleet.cluster_sizes=e
 
 def run(scenario, policy="fedrt") -> list[GlobalRound]:
     chosen = make_policy(policy) if isinstance(policy, str) else policy
-    return list(run_rounds(World(scenario, 0), chosen))
+    return list(simulate_rounds(SimulatedWorld(scenario, 0), chosen))
 
 
 def topologies(rounds) -> list[np.ndarray]:
-    return [done.last.plan.topology for done in rounds]
+    return [done.last.plan.gossip.links for done in rounds]
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_run_recomputed_from_the_equations(policy):
     """Times and energies of SPEC 3 with loops and plain floats, from the plans alone."""
     scenario, spent, clock = tiny(), np.zeros(7), 0.0
-    alpha = World(scenario, 0).fleet.capacitance
+    alpha = SimulatedWorld(scenario, 0).fleet.capacitance
     for t, done in enumerate(run(scenario, policy)):
         edge_s = np.zeros(3)
         for r, turn in enumerate(done.edge_rounds):
@@ -50,11 +52,11 @@ def test_a_run_recomputed_from_the_equations(policy):
                 spent[n] += 0.01 * upload_s + alpha[n] / 2 * work * f**2
             edge_s += slowest
             assert_allclose(turn.after.spent_j, spent, rtol=1e-12)
-        bps, topology = turn.seen.backhaul.bps, turn.plan.topology
-        assert turn.plan.gossip_steps == 10 or policy == "fedrt-plus"
+        bps, topology = turn.seen.backhaul.bps, turn.plan.gossip.links
+        assert turn.plan.gossip.steps == 10 or policy == "fedrt-plus"
         for c in range(3):
             edge_s[c] += (
-                turn.plan.gossip_steps * 8e6 / min(bps[c, d] for d in range(3) if topology[c, d])
+                turn.plan.gossip.steps * 8e6 / min(bps[c, d] for d in range(3) if topology[c, d])
             )
         clock += max(edge_s)
         assert_allclose(done.time_s, max(edge_s), rtol=1e-12)
@@ -83,15 +85,15 @@ def test_one_edge_round_and_one_server(policy):
 def test_only_the_last_edge_round_sees_links():
     for done in run(tiny("rounds.edge_rounds=3")):
         assert [turn.seen.backhaul is None for turn in done.edge_rounds] == [True, True, False]
-        assert [turn.plan.topology is None for turn in done.edge_rounds] == [True, True, False]
+        assert [turn.plan.gossip is None for turn in done.edge_rounds] == [True, True, False]
 
 
 @pytest.mark.parametrize("policy", ["fedrt", "static-r", "fedrt-plus"])
 def test_distances_of_zero_keep_the_base_graph(policy):
-    world = World(tiny(*FEW_EDGES), 0)
-    learner = StandIn(world)
-    learner.distances = lambda t: Distances(np.zeros((6, 6)), np.zeros((6, 6)))
-    rounds = list(run_rounds(world, make_policy(policy), learner))
+    world = SimulatedWorld(tiny(*FEW_EDGES), 0)
+    models = StandIn(world)
+    models.distances = lambda t: known_to_all(np.zeros((6, 6)))
+    rounds = list(simulate_rounds(world, make_policy(policy), models))
     for topology in topologies(rounds):
         assert_array_equal(topology, ~np.eye(6, dtype=bool))
 
@@ -102,7 +104,7 @@ def test_kappa_from_no_pruning_to_connectivity_alone(policy, graph):
     counts = []
     for kappa in (0, 0.5, 1):
         scenario = tiny(*FEW_EDGES, f"control.kappa={kappa}", f"base_graph={graph}")
-        world, rounds = World(scenario, 0), run(scenario, policy)
+        world, rounds = SimulatedWorld(scenario, 0), run(scenario, policy)
         for done, topology in zip(rounds, topologies(rounds), strict=True):
             assert is_connected(topology)
             assert not (topology & ~world.base_graph).any()
@@ -118,8 +120,8 @@ def test_kappa_from_no_pruning_to_connectivity_alone(policy, graph):
 
 
 def test_connectivity_alone_is_what_kappa_1_means():
-    world = World(tiny(*FEW_EDGES, "control.kappa=1"), 0)
-    seen = see_backhaul(world, 0, world.stand_in_distance(0))
+    world = SimulatedWorld(tiny(*FEW_EDGES, "control.kappa=1"), 0)
+    seen = see_backhaul(world.scenario, world.backhaul_bps(0), world.stand_in_distance(0))
     assert_allclose(seen.consensus_limit, world.stand_in_distance(0).sum() / 36, rtol=1e-15)
 
 
@@ -127,7 +129,7 @@ def test_connectivity_alone_is_what_kappa_1_means():
 def test_policies_that_do_not_choose_keep_every_link_all_along(policy):
     scenario = tiny(*FEW_EDGES, 'base_graph={kind="erdos-renyi",probability=0.5}')
     for topology in topologies(run(scenario, policy)):
-        assert_array_equal(topology, World(scenario, 0).base_graph)
+        assert_array_equal(topology, SimulatedWorld(scenario, 0).base_graph)
 
 
 @pytest.mark.parametrize("policy", ["static-r", "ce-fedavg", "mll-sgd"])
@@ -201,7 +203,7 @@ def test_strict_refuses_hopeless_budgets_at_the_start(tmp_path, capsys):
     with pytest.raises(InfeasibleError) as caught:
         run(scenario, "fedrt")
     assert caught.value.exit_code == 3
-    alpha = World(scenario, 0).fleet.capacitance
+    alpha = SimulatedWorld(scenario, 0).fleet.capacitance
     for line, n, budget in zip(caught.value.lines, (2, 5), ("1", "0.5"), strict=True):
         # 8 edge rounds x alpha / 2 x 3.0144e10 cycles x (2e9 Hz)^2
         need = 8 * alpha[n] / 2 * 3.0144e10 * 4e18
@@ -225,7 +227,7 @@ def bad_round_2(tmp_path) -> str:
 @pytest.mark.parametrize("policy", POLICIES)
 def test_strict_stops_where_a_later_draw_cannot_be_paid(policy, tmp_path):
     scenario = tiny(STRICT, bad_round_2(tmp_path), "fleet.energy_j_per_edge_round=1.5")
-    rounds = run_rounds(World(scenario, 0), make_policy(policy))
+    rounds = simulate_rounds(SimulatedWorld(scenario, 0), make_policy(policy))
     assert [next(rounds).last.t, next(rounds).last.t] == [0, 1]
     with pytest.raises(InfeasibleError) as caught:
         next(rounds)
@@ -245,15 +247,16 @@ def test_strict_names_devices_by_their_number_in_the_fleet(tmp_path):
     """With 0.6 of the devices taking part, places in a round are not numbers in the fleet."""
     settings = ("learning.participation=0.6", "fleet.energy_j_per_edge_round=1.5")
     scenario = tiny(STRICT, bad_round_2(tmp_path), *settings)
-    seed = next(s for s in range(50) if 4 in World(scenario, s).taking_part(2, 1))
+    seed = next(s for s in range(50) if 4 in SimulatedWorld(scenario, s).taking_part(2, 1))
     with pytest.raises(InfeasibleError) as caught:
-        list(run_rounds(World(scenario, seed), make_policy("fedrt")))
+        list(simulate_rounds(SimulatedWorld(scenario, seed), make_policy("fedrt")))
     assert any("edge 1, device 4 = " in line for line in caught.value.lines)
 
 
 OWN = """
 from dataclasses import replace
 import numpy as np
+from fedrt.plan import Gossip
 from fedrt.policies.ce_fedavg import CEFedAvg
 
 class Own:
@@ -271,16 +274,20 @@ def broken(**changes):
             return replace(plan, **{k: f(plan, seen) for k, f in changes.items()})
     return Broken
 
-def last(make):
-    return lambda plan, seen: None if seen.backhaul is None else make(plan, seen)
+def gossip(**changes):
+    def change(plan, seen):
+        if seen.backhaul is None:
+            return None
+        return replace(plan.gossip, **{k: f(plan.gossip, seen) for k, f in changes.items()})
+    return broken(gossip=change)
 
-def lonely(plan, seen):
-    links = plan.topology.copy()
+def lonely(gossip, seen):
+    links = gossip.links.copy()
     links[0] = links[:, 0] = False
     return links
 
-def lopsided(plan, seen):
-    links = plan.topology.copy()
+def lopsided(gossip, seen):
+    links = gossip.links.copy()
     links[0, 1] = False
     return links
 
@@ -293,20 +300,22 @@ Fast = broken(cpu_hz=lambda p, s: s.cpu_max_hz * 1.01)
 NanCpu = broken(cpu_hz=lambda p, s: p.cpu_hz * np.nan)
 Lazy = broken(local_steps=lambda p, s: p.local_steps * 0)
 Half = broken(local_steps=lambda p, s: p.local_steps + 0.5)
-Mute = broken(gossip_steps=lambda p, s: 0)
-NanGossip = broken(gossip_steps=lambda p, s: float("nan"))
-Lonely = broken(topology=last(lonely))
-Lopsided = broken(topology=last(lopsided))
-Outside = broken(topology=last(lambda p, s: ~np.eye(s.num_edges, dtype=bool)))
-Early = broken(topology=lambda p, s: np.ones((3, 3), dtype=bool))
-Late = broken(topology=lambda p, s: None)
-Numbers = broken(topology=last(lambda p, s: p.topology.astype(float)))
-Listed = broken(topology=last(lambda p, s: p.topology.tolist()))
-Small = broken(topology=last(lambda p, s: p.topology[1:, 1:]))
+Mute = gossip(steps=lambda g, s: 0)
+NanGossip = gossip(steps=lambda g, s: float("nan"))
+Lonely = gossip(links=lonely)
+Lopsided = gossip(links=lopsided)
+Outside = gossip(links=lambda g, s: ~np.eye(s.num_edges, dtype=bool))
+Early = broken(gossip=lambda p, s: Gossip(np.ones((3, 3), dtype=bool), 1))
+Late = broken(gossip=lambda p, s: None)
+Pair = broken(gossip=lambda p, s: p.gossip and (p.gossip.links, p.gossip.steps))
+Gone = gossip(links=lambda g, s: None)
+Numbers = gossip(links=lambda g, s: g.links.astype(float))
+Listed = gossip(links=lambda g, s: g.links.tolist())
+Small = gossip(links=lambda g, s: g.links[1:, 1:])
 Word = broken(status=lambda p, s: "great")
 Array = broken(status=lambda p, s: np.ones(2))
-Endless = broken(gossip_steps=lambda p, s: 10**400)
-Yes = broken(gossip_steps=lambda p, s: True)
+Endless = gossip(steps=lambda g, s: 10**400)
+Yes = gossip(steps=lambda g, s: True)
 Wide16 = broken(cpu_hz=lambda p, s: p.cpu_hz.astype(np.longdouble))
 Sliver = broken(bandwidth_hz=lambda p, s: p.bandwidth_hz * 1e-320)
 
@@ -399,20 +408,22 @@ def test_a_policy_of_ones_own():
         ("NanCpu", "cpu_hz: must lie from"),
         ("Lazy", "local_steps: must be >= 1"),
         ("Half", "must be a numpy array of whole numbers"),
-        ("Mute", "gossip_steps = 0: must be a whole number from 1"),
-        ("NanGossip", "gossip_steps = NaN: must be a whole number from 1"),
-        ("Lonely", "topology: must connect all edge servers"),
-        ("Lopsided", "topology: must be symmetric"),
+        ("Mute", "gossip.steps = 0: must be a whole number from 1"),
+        ("NanGossip", "gossip.steps = NaN: must be a whole number from 1"),
+        ("Lonely", "gossip.links: must connect all edge servers"),
+        ("Lopsided", "gossip.links: must be symmetric"),
         ("Outside", "inside the base graph"),
-        ("Early", "topology: must be None before the last edge round"),
-        ("Late", "topology: must be a boolean array of the shape (3, 3)"),
-        ("Numbers", "topology: must be a boolean array of the shape (3, 3)"),
-        ("Listed", "topology: must be a boolean array of the shape (3, 3)"),
-        ("Small", "topology: must be a boolean array of the shape (3, 3)"),
+        ("Early", "gossip: must be None before the last edge round"),
+        ("Late", "gossip = null: must be a fedrt.plan.Gossip in the last edge round"),
+        ("Pair", "must be a fedrt.plan.Gossip in the last edge round"),
+        ("Gone", "gossip.links: must be a boolean array of the shape (3, 3)"),
+        ("Numbers", "gossip.links: must be a boolean array of the shape (3, 3)"),
+        ("Listed", "gossip.links: must be a boolean array of the shape (3, 3)"),
+        ("Small", "gossip.links: must be a boolean array of the shape (3, 3)"),
         ("Word", 'status = "great": must be one of'),
         ("Array", "must be one of optimal"),
         ("Endless", "must be a whole number from 1 to 1000"),
-        ("Yes", "gossip_steps = true: must be a whole number"),
+        ("Yes", "gossip.steps = true: must be a whole number"),
         ("Wide16", "must be a numpy array of floats, 64 bit at most"),
         ("Sliver", "bandwidth_hz: must be finite and > 0"),
         ("Nothing", "returned null: must be a fedrt.plan.Plan"),
@@ -429,8 +440,9 @@ def test_a_broken_plan_is_one_line(name, words):
     with pytest.raises(InputError) as caught:
         run(tiny('base_graph={kind="star"}'), f"own_loop_policy:{name}")
     (line,) = caught.value.lines
-    links = {"Lonely", "Lopsided", "Outside", "Late", "Numbers", "Listed", "Small"}
-    turn = int(name in links)  # links are planned in the last edge round
+    links = {"Lonely", "Lopsided", "Outside", "Numbers", "Listed", "Small", "Gone"}
+    gossip = links | {"Late", "Pair", "Mute", "NanGossip", "Endless", "Yes"}
+    turn = int(name in gossip)  # gossip is planned in the last edge round
     assert line.startswith(f"policy own, global round 0, edge round {turn}: ")
     assert words in line
 
@@ -448,7 +460,7 @@ def test_every_problem_of_a_plan_at_once(capsys, tmp_path):
     [
         ("NoName", "has no name"),
         ("Horizon", "energy_horizon"),
-        ("Gone", "Gone"),
+        ("Missing", "Missing"),
         ("Unlicensed", "cannot be made: ValueError: no licence"),
         ("Leaver", "cannot be made: SystemExit: 0"),
         ("Shy", "ValueError: no name today"),

@@ -15,17 +15,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 from children import LIMIT_S, environment
+from numpy.testing import assert_array_equal
 from tiny import tiny
 from trained import OPTIONS, campaign, differences, go_on, start, train, trained
 
 from fedrt.cli import main
 from fedrt.errors import FedrtError, InputError
-from fedrt.runs.checkpoint import Checkpoints, Record, _read
+from fedrt.policies.fedrt import FedRT
+from fedrt.runs.checkpoint import Checkpoints, _read
 from fedrt.runs.directory import SUMMARY, TRAINED_SUMMARY, RunDirectory
 from fedrt.runs.estimate import estimate
+from fedrt.runs.loop import simulate_rounds
+from fedrt.runs.records import packed
 from fedrt.runs.training import carry_on, start_run
 from fedrt.torn import TORN
-from fedrt.turns import Distances
+from fedrt.world.simulated import SimulatedWorld
 
 pytestmark = pytest.mark.numerical
 
@@ -109,6 +113,7 @@ VARIANTS = {
     "one edge round": ("fedrt", ("rounds.edge_rounds=1",), {"keep_checkpoints": 1}),
     "mll-sgd": ("mll-sgd", ("rounds.edge_rounds=1",), {"checkpoint_every": 3}),
     "some take part": ("fedrt", ("learning.participation=0.5",), {"checkpoint_every": 3}),
+    "some left out": ("halves:Halves", ("rounds.edge_rounds=3",), {"checkpoint_every": 2}),
     "state of its own": ("trained:Moody", (), {"checkpoint_every": 2}),
     "a fleet that fails": (
         "fedrt",
@@ -178,7 +183,9 @@ def test_it_does_not_train_again_what_a_checkpoint_holds(tmp_path, monkeypatch):
     turns = []
     before = Trainer.train
     monkeypatch.setattr(
-        Trainer, "train", lambda self, turn: (turns.append((turn.t, turn.r)), before(self, turn))
+        Trainer,
+        "train",
+        lambda self, seen, *rest: (turns.append((seen.t, seen.r)), before(self, seen, *rest))[1],
     )
     assert resumed(run) == ["going on after global round 2"]
     assert turns == [(3, 0), (3, 1), (4, 0), (4, 1)]
@@ -251,16 +258,16 @@ def respell(**arrays):
 
 
 WRONG_RECORDS = [
-    respell(names=np.array("{")),
-    respell(names=np.array("7")),
-    respell(names=np.array('[["loss"]]')),
-    respell(values=np.zeros(1)),
-    respell(values=np.array("loss")),
-    respell(believed=np.zeros((2, 2)), true=np.zeros((2, 2))),
-    respell(believed=np.zeros(3)),
-    respell(true=np.float64(1)),
-    respell(true=np.array([["a"] * 3] * 3)),
-    respell(refused=np.zeros((2, 2), dtype=np.int64)),
+    respell(**{"1.metrics.names": np.array("{")}),
+    respell(**{"1.metrics.names": np.array("7")}),
+    respell(**{"1.metrics.names": np.array('[["loss"]]')}),
+    respell(**{"1.metrics.values": np.zeros(1)}),
+    respell(**{"1.metrics.values": np.array("loss")}),
+    respell(**{"0.distances.true": np.zeros((2, 2))}),
+    respell(**{"1.backhaul.consensus_distance": np.zeros(3)}),
+    respell(**{"0.distances.true": np.float64(1)}),
+    respell(**{"0.distances.true": np.array([["a"] * 3] * 3)}),
+    respell(**{"0.refused.refused": np.zeros((2, 2), dtype=np.int64)}),
 ]
 
 
@@ -278,18 +285,11 @@ def test_a_damaged_record_goes_back_to_where_it_is_not_needed(damage, which, unt
     assert differences(untouched(), run) == []
 
 
-def test_one_wrong_byte_never_goes_unnoticed(tmp_path):
-    distance = np.arange(9.0).reshape(3, 3)
-    metrics = {"loss": 0.5, "accuracy": np.nan}
-    checkpoints = Checkpoints(tmp_path)
-    checkpoints.save_record(0, Record(Distances(distance, distance + 1), metrics))
-    path = tmp_path / "records" / "000000.npz"
-    raw = path.read_bytes()
-    names = {"believed", "true", "names", "values"}
-    whole = _read(path, names)
-    assert whole["believed"].tolist() == distance.tolist()
+def one_byte_wrong(path, names, step):
+    """Change every `step`-th byte in turn; the part of them that is noticed."""
+    raw, whole = path.read_bytes(), _read(path, names)
     noticed = 0
-    for i in range(len(raw)):
+    for i in range(0, len(raw), step):
         torn = bytearray(raw)
         torn[i] ^= (1, 128, 255)[i % 3]
         path.write_bytes(bytes(torn))
@@ -299,7 +299,22 @@ def test_one_wrong_byte_never_goes_unnoticed(tmp_path):
             noticed += 1
         else:  # a date or the like
             assert all(read[name].tobytes() == whole[name].tobytes() for name in names)
-    assert noticed > len(raw) * 0.7
+    return noticed * step / len(raw)
+
+
+def test_one_wrong_byte_never_goes_unnoticed(tmp_path):
+    checkpoints = Checkpoints(tmp_path)
+    distance = np.arange(9.0).reshape(3, 3)
+    names = ("believed", "true", "names", "values")
+    state = dict(zip(names, (distance, distance + 1, np.array("loss"), np.ones(2)), strict=True))
+    checkpoints.save(1, state)
+    assert one_byte_wrong(checkpoints_of(tmp_path)[0], state.keys(), 1) > 0.7
+    (done,) = simulate_rounds(SimulatedWorld(tiny("rounds.global_rounds=1"), 0), FedRT())
+    checkpoints.save_record(0, done.edge_rounds)
+    record = tmp_path / "records" / "000000.npz"
+    assert_array_equal(_read(record)["0.seen.snr"], done.edge_rounds[0].seen.snr)
+    # Every 7th byte of the 20,000: no array is too small to be hit.
+    assert one_byte_wrong(record, packed(done.edge_rounds).keys(), 7) > 0.7
 
 
 def test_a_checkpoint_of_another_model_is_refused(tmp_path):
@@ -483,8 +498,9 @@ def without(key):
         (lambda run: shutil.rmtree(run), "is not a run directory"),
         (lambda run: (run / "run.json").unlink(), "is not a run directory"),
         (edit("run.json", lambda text: text[:20]), "run.json: cannot be read"),
-        (edit("run.json", lambda text: "[]"), "format_version = null: must be 1"),
-        (edit_run(format_version=2), "format_version = 2: must be 1"),
+        (edit("run.json", lambda text: "[]"), "format_version = null: must be one of 1, 2"),
+        (edit_run(format_version=3), "format_version = 3: must be one of 1, 2"),
+        (edit_run(format_version=1), "cannot go on"),
         (edit_run(policy="best"), 'policy was changed from "fedrt" to "best"'),
         (edit_run(policy=7), "policy = 7: must be"),
         (edit_run(seed=-1), "seed = -1: must be"),

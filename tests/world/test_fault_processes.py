@@ -9,7 +9,8 @@ from tiny import tiny
 
 from fedrt.errors import InputError
 from fedrt.graph import parts_of
-from fedrt.world.world import World
+from fedrt.world.faults import Failures
+from fedrt.world.simulated import SimulatedWorld
 
 EVERYTHING = (
     "rounds.global_rounds=40",
@@ -23,23 +24,22 @@ EVERYTHING = (
 MANY = ("fleet.num_devices=2000", "fleet.num_edges=2", "fleet.cluster_sizes=even")
 
 
-def world(*settings: str, seed: int = 0) -> World:
-    return World(tiny(*settings), seed)
+def world(*settings: str, seed: int = 0) -> SimulatedWorld:
+    return SimulatedWorld(tiny(*settings), seed)
 
 
-def everyone(of: World) -> np.ndarray:
-    return np.arange(of.fleet.num_devices)
+def fails(of: SimulatedWorld, t: int, r: int) -> Failures:
+    return of.failures(of.observe(t, r))
 
 
-def told(of: World, t: int, r: int):
+def told(of: SimulatedWorld, t: int, r: int):
     """All that fails in an edge round."""
-    found = of.failures(t, r, everyone(of))
-    return [*vars(found).values(), of.links_up(t)]
+    return [of.observe(t, r).device, *vars(fails(of, t, r)).values(), of.links_up(t)]
 
 
 def test_without_faults_nothing_fails():
     of = world()
-    assert of.failures(0, 0, everyone(of)) is None
+    assert fails(of, 0, 0) is None
     assert of.links_up(0) is of.base_graph
 
 
@@ -59,7 +59,7 @@ def test_how_often_and_how_long(mean_up, mean_down):
     """Spells up and down as long as given, on average. 2,000 devices, 60 edge rounds."""
     markov = f"{{kind='markov',mean_up={mean_up},mean_down={mean_down}}}"
     of = world(*MANY, "rounds.global_rounds=30", f"faults.silent={markov}")
-    down = np.array([of.failures(t, r, everyone(of)).silent for t in range(30) for r in range(2)])
+    down = np.array([fails(of, t, r).silent for t in range(30) for r in range(2)])
     share = mean_down / (mean_up + mean_down)
     # 120,000 states, correlated over a few rounds: a deviation of about 0.002 to 0.004.
     assert down.mean() == pytest.approx(share, abs=0.015)
@@ -79,7 +79,7 @@ def test_random_faults_and_stragglers():
         "faults.straggler={kind='random',probability=0.2}",
         "faults.straggler_speed=0.5",
     )
-    both = [of.failures(t, r, everyone(of)) for t in range(4) for r in range(2)]
+    both = [fails(of, t, r) for t in range(4) for r in range(2)]
     assert np.mean([f.silent for f in both]) == pytest.approx(0.1, abs=0.01)
     slow = np.array([f.cpu_fraction for f in both])
     assert set(np.unique(slow)) == {0.5, 1.0}
@@ -91,8 +91,8 @@ def test_who_is_there_to_train():
     of = world(*EVERYTHING)
     seen_down = 0
     for t in range(40):
-        found = of.failures(t, 1, everyone(of))
-        started = np.bincount(of.fleet.edge_of_device[found.who], minlength=3)
+        found = fails(of, t, 1)
+        started = of.observe(t, 1).cluster_size
         assert_array_equal(started + found.absent + found.idle, found.expected)
         assert_array_equal(found.expected, [2, 3, 2])
         down = ~found.server_up
@@ -113,9 +113,9 @@ def test_only_some_may_fail():
         "faults.server_down={kind='random',probability=1,only=[1]}",
         "faults.absent={kind='random',probability=1,only=[0,6]}",
     )
-    found = of.failures(0, 0, everyone(of))
+    found = fails(of, 0, 0)
     assert_array_equal(found.server_up, [True, False, True])
-    assert_array_equal(found.who, [1, 5])
+    assert_array_equal(of.observe(0, 0).device, [1, 5])
     assert_array_equal(found.absent, [1, 0, 1])
     assert_array_equal(found.idle, [0, 3, 0])
 
@@ -179,11 +179,11 @@ def test_traces(tmp_path):
         "faults.absent=" + write(tmp_path / "c.csv", "global_round,device,absent", gone),
         "faults.server_down=" + write(tmp_path / "d.csv", "global_round,edge,down", down),
     )
-    first, later = of.failures(0, 0, everyone(of)), of.failures(3, 1, everyone(of))
-    assert first.who.tolist() == [2, 3, 4, 5, 6]
+    first, later = fails(of, 0, 0), fails(of, 3, 1)
+    assert of.observe(0, 0).device.tolist() == [2, 3, 4, 5, 6]
     assert not first.silent.any()
     assert (first.cpu_fraction == 1).all()
-    assert later.who.tolist() == [0, 1, 2, 3, 4]
+    assert of.observe(3, 1).device.tolist() == [0, 1, 2, 3, 4]
     assert later.silent.tolist() == [False, False, True, False, False]
     assert later.cpu_fraction.tolist() == [1, 0.5, 1, 1, 1]
     assert later.absent.tolist() == [0, 0, 1]

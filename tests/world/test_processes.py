@@ -11,7 +11,7 @@ from fedrt.errors import InputError
 from fedrt.scenario import load_scenario
 from fedrt.world.fleet import draw_fleet
 from fedrt.world.processes import make_channel
-from fedrt.world.world import World
+from fedrt.world.simulated import SimulatedWorld
 
 pytestmark = pytest.mark.numerical
 
@@ -100,12 +100,12 @@ def test_shadowing_is_fixed_and_fading_is_not():
 
 
 def test_the_tails_of_a_channel_are_cut_where_no_radio_works():
-    world = World(tiny('channel={kind="path-loss",snr_at_1m_db=300,exponent=0}'), 0)
+    world = SimulatedWorld(tiny('channel={kind="path-loss",snr_at_1m_db=300,exponent=0}'), 0)
     assert_allclose(world.observe(0, 0).snr, np.full(7, 1e10))
 
 
 def bandwidth(settings: str, t=0, r=0):
-    return World(tiny(f"bandwidth={{{settings}}}"), 0).observe(t, r).edge_bandwidth_hz
+    return SimulatedWorld(tiny(f"bandwidth={{{settings}}}"), 0).observe(t, r).edge_bandwidth_hz
 
 
 def test_bandwidth_constant_uniform_and_scaled():
@@ -120,7 +120,7 @@ def test_bandwidth_constant_uniform_and_scaled():
 
 
 def backhaul(settings: str, t=0, graph="complete"):
-    world = World(tiny(f"backhaul={{{settings}}}", f'base_graph={{kind="{graph}"}}'), 0)
+    world = SimulatedWorld(tiny(f"backhaul={{{settings}}}", f'base_graph={{kind="{graph}"}}'), 0)
     return world.backhaul_bps(t)
 
 
@@ -211,7 +211,7 @@ def own(tmp_path, monkeypatch):
 
 
 def see(section: str, options: str, name="Fixed"):
-    world = World(tiny(f'{section}={{kind="own_world_process:{name}"{options}}}'), 0)
+    world = SimulatedWorld(tiny(f'{section}={{kind="own_world_process:{name}"{options}}}'), 0)
     if section == "backhaul":
         return world.backhaul_bps(2)
     seen = world.observe(2, 1)
@@ -259,7 +259,7 @@ def test_a_broken_process_of_ones_own_is_one_line(section, options, words):
 
 @pytest.mark.usefixtures("own")
 def test_what_a_process_goes_on_changing_was_copied():
-    world = World(tiny('bandwidth={kind="own_world_process:Kept"}'), 0)
+    world = SimulatedWorld(tiny('bandwidth={kind="own_world_process:Kept"}'), 0)
     first, second = world.observe(0, 0), world.observe(0, 1)
     assert_array_equal(first.edge_bandwidth_hz, np.full(3, 1e6 + 1))
     assert_array_equal(second.edge_bandwidth_hz, np.full(3, 1e6 + 2))
@@ -294,7 +294,7 @@ def test_lopsided_links_are_refused():
 )
 def test_a_process_that_cannot_be_had_is_one_line(section, kind, words):
     with pytest.raises(InputError) as caught:
-        World(tiny(f'{section}={{kind="{kind}"}}'), 0)
+        SimulatedWorld(tiny(f'{section}={{kind="{kind}"}}'), 0)
     (line,) = caught.value.lines
     assert line.startswith(f"scenario.{section}.kind = ")
     assert words in line

@@ -17,7 +17,7 @@ from tiny import as_options, tiny
 from fedrt.cli import main
 from fedrt.errors import InputError
 from fedrt.units import linear_from_db
-from fedrt.world.world import World
+from fedrt.world.simulated import SimulatedWorld
 
 # Kind of trace -> key columns with their sizes in the tiny scenario, value column, a fair range.
 KINDS = {
@@ -44,12 +44,12 @@ def save(path: Path, data) -> str:
     return str(path)
 
 
-def world(section: str, file: str, *options: str) -> World:
+def world(section: str, file: str, *options: str) -> SimulatedWorld:
     more = "".join(f",{option}" for option in options)
-    return World(tiny(f'{section}={{kind="trace",file="{file}"{more}}}'), 0)
+    return SimulatedWorld(tiny(f'{section}={{kind="trace",file="{file}"{more}}}'), 0)
 
 
-def seen(section: str, w: World, t: int, r: int):
+def seen(section: str, w: SimulatedWorld, t: int, r: int):
     if section == "backhaul":
         return w.backhaul_bps(t)
     observed = w.observe(t, r)
@@ -113,7 +113,7 @@ def test_only_links_of_the_base_graph_are_needed(tmp_path):
     inside = data["edge"] == 0
     file = save(tmp_path / "star.csv", {name: column[inside] for name, column in data.items()})
     star = tiny(f'backhaul={{kind="trace",file="{file}"}}', 'base_graph={kind="star"}')
-    assert_allclose(World(star, 0).backhaul_bps(1)[0], table[1, 0])
+    assert_allclose(SimulatedWorld(star, 0).backhaul_bps(1)[0], table[1, 0])
     with pytest.raises(InputError, match="has no value for global_round 0, edge 1, edge2 2"):
         world("backhaul", file)
 

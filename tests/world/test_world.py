@@ -12,7 +12,7 @@ from tiny import tiny
 
 from fedrt.quantities import SNR_DB
 from fedrt.world.observation import Backhaul
-from fedrt.world.world import World
+from fedrt.world.simulated import SimulatedWorld
 
 WORLDS = {
     "uniform": (),
@@ -27,7 +27,7 @@ WORLDS = {
 ROUNDS = [(t, r) for t in range(4) for r in range(2)]
 
 
-def everything(world: World, t: int, r: int) -> list[np.ndarray]:
+def everything(world: SimulatedWorld, t: int, r: int) -> list[np.ndarray]:
     seen = world.observe(t, r)
     arrays = [np.asarray(getattr(seen, f.name)) for f in fields(seen) if f.name != "backhaul"]
     return [*arrays, world.backhaul_bps(t), world.stand_in_distance(t), world.base_graph]
@@ -36,16 +36,16 @@ def everything(world: World, t: int, r: int) -> list[np.ndarray]:
 @pytest.mark.parametrize("settings", WORLDS.values(), ids=WORLDS.keys())
 def test_the_same_whatever_the_order_of_asking(settings):
     scenario = tiny(*settings)
-    world = World(scenario, 3)
+    world = SimulatedWorld(scenario, 3)
     first = {when: everything(world, *when) for when in ROUNDS}
-    other = World(scenario, 3)
+    other = SimulatedWorld(scenario, 3)
     for i in np.random.default_rng(1).permutation(np.repeat(np.arange(len(ROUNDS)), 2)):
         for a, b in zip(everything(other, *ROUNDS[i]), first[ROUNDS[i]], strict=True):
             assert_array_equal(a, b)
 
 
 def test_seeds_differ():
-    one, two = (World(tiny(*WORLDS["all random"]), seed) for seed in (0, 1))
+    one, two = (SimulatedWorld(tiny(*WORLDS["all random"]), seed) for seed in (0, 1))
     a, b = one.observe(0, 0), two.observe(0, 0)
     names = [f.name for f in fields(a) if f.name != "backhaul"]
     moved = {name for name in names if not np.array_equal(getattr(a, name), getattr(b, name))}
@@ -57,7 +57,7 @@ def test_seeds_differ():
 @pytest.mark.parametrize("share", [0.05, 0.5, 0.7, 1.0])
 def test_the_share_of_rounds_is_how_often_a_device_is_drawn(share):
     """Clusters of 2, 3 and 2: with 0.5 one, two and one of them are drawn."""
-    world = World(tiny(f"learning.participation={share}"), 0)
+    world = SimulatedWorld(tiny(f"learning.participation={share}"), 0)
     rounds = 3000
     drawn = np.concatenate([world.taking_part(t, 0) for t in range(rounds)])
     often = np.bincount(drawn, minlength=7) / rounds
@@ -67,7 +67,7 @@ def test_the_share_of_rounds_is_how_often_a_device_is_drawn(share):
 
 
 def test_stand_in_distances():
-    world = World(tiny("fleet.num_edges=7", "fleet.cluster_sizes=even"), 0)
+    world = SimulatedWorld(tiny("fleet.num_edges=7", "fleet.cluster_sizes=even"), 0)
     off = ~np.eye(7, dtype=bool)
     for t in range(3):
         distance = world.stand_in_distance(t)
@@ -82,13 +82,13 @@ def test_stand_in_distances():
 
 def test_cycles_are_steps_times_batch_times_cycles_per_sample():
     # 10 steps x 32 samples x 94.2e6 cycles = 3.0144e10.
-    assert_array_equal(World(tiny(), 0).observe(0, 0).cycles, np.full(7, 3.0144e10))
+    assert_array_equal(SimulatedWorld(tiny(), 0).observe(0, 0).cycles, np.full(7, 3.0144e10))
 
 
 def test_more_devices_or_servers_move_nobody():
-    small = World(tiny(), 0)
-    large = World(tiny("fleet.num_devices=9", "fleet.cluster_sizes=[2,3,4]"), 0)
-    wide = World(tiny("fleet.num_edges=4", "fleet.cluster_sizes=[2,3,1,1]"), 0)
+    small = SimulatedWorld(tiny(), 0)
+    large = SimulatedWorld(tiny("fleet.num_devices=9", "fleet.cluster_sizes=[2,3,4]"), 0)
+    wide = SimulatedWorld(tiny("fleet.num_edges=4", "fleet.cluster_sizes=[2,3,1,1]"), 0)
     for t, r in ROUNDS:
         snr = small.observe(t, r).snr
         assert_array_equal(large.observe(t, r).snr[:7], snr)
@@ -98,7 +98,7 @@ def test_more_devices_or_servers_move_nobody():
 
 
 def test_those_that_take_part_are_seen_as_among_all():
-    world = World(tiny("fleet.cpu_max_hz={uniform=[2.5e9,3e9]}"), 0)
+    world = SimulatedWorld(tiny("fleet.cpu_max_hz={uniform=[2.5e9,3e9]}"), 0)
     who = np.array([1, 2, 5])
     some, whole = world.observe(1, 1, who), world.observe(1, 1)
     for name in ("edge_of_device", "cycles", "snr", "tx_power_w", "capacitance", "cpu_min_hz"):
@@ -110,7 +110,7 @@ def test_those_that_take_part_are_seen_as_among_all():
 
 
 def test_no_radio_is_seen_beyond_what_radios_do():
-    world = World(tiny(), 0)
+    world = SimulatedWorld(tiny(), 0)
     ends = np.array([-1e4, 1e4, 0.0, 10.0, 20.0, 0.0, 0.0])
     world._channel = SimpleNamespace(snr_db=lambda t, r: ends)
     snr = world.observe(0, 0).snr

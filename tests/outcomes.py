@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedrt.rounds import Outcome, RoundCost
+from fedrt.world.faults import Failures
+from fedrt.world.observation import Observation
 
 
 def outcome_of(
@@ -35,4 +37,18 @@ def outcome_of(
         delivered=np.ones(count, dtype=bool),
         late=np.zeros(count, dtype=bool),
         delivered_s=seconds,
+    )
+
+
+def failures_of(seen: Observation, speed: ArrayLike) -> Failures:
+    """Nothing but devices that run at these parts of their planned frequencies."""
+    nobody, nowhere = np.zeros(seen.num_devices, dtype=bool), np.zeros(seen.num_edges, dtype=int)
+    return Failures(
+        silent=nobody,
+        cpu_fraction=np.asarray(speed, dtype=float),
+        expected=seen.cluster_size,
+        absent=nowhere,
+        idle=nowhere,
+        server_up=np.ones(seen.num_edges, dtype=bool),
+        links_down=0,
     )

@@ -7,18 +7,19 @@ from itertools import product
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from outcomes import failures_of
 from reference.instances import one_cluster
 from tiny import tiny
 
 from fedrt.control.allocation import allocate, allocate_evenly
 from fedrt.control.slowness import Slowness, SlownessSeen, expected_end, quickest_expected
-from fedrt.cost.outcome import Deadline, carry_out
+from fedrt.cost.outcome import Deadline, FailureRules, carry_out
 from fedrt.plan import Plan
-from fedrt.world.world import World
+from fedrt.world.simulated import SimulatedWorld
 
 pytestmark = pytest.mark.numerical
 
-SEEN = World(tiny("fleet.cycles_per_sample={uniform=[2e7,2e8]}"), 0).observe(0, 0)
+SEEN = SimulatedWorld(tiny("fleet.cycles_per_sample={uniform=[2e7,2e8]}"), 0).observe(0, 0)
 ALLOWANCE_J = np.full(7, 8.0)
 NONE = Deadline()
 NOWHERE = np.zeros(3, dtype=bool)
@@ -31,13 +32,13 @@ def slowness_of(chance, slowdown=4.0, deadline=NONE, devices=7):
 def by_trying_all(allocation, slowness, begin_s):
     """The same mean over all 2^N ways in which devices can be slow, each carried out."""
     steps = np.full(7, SEEN.local_steps)
-    plan = Plan("feasible", allocation.bandwidth_hz, allocation.cpu_hz, steps, SEEN.gossip_steps)
+    plan = Plan("feasible", allocation.bandwidth_hz, allocation.cpu_hz, steps)
     end_s = arrive = 0.0
     for slow in product([False, True], repeat=7):
         weight = np.prod(np.where(slow, slowness.chance, 1 - slowness.chance))
         speed = np.where(slow, 1 / slowness.slowdown, 1.0)
-        silent = np.zeros(7, dtype=bool)
-        done = carry_out(plan, SEEN, silent, speed, slowness.deadline)
+        rules = FailureRules(slowness.deadline)
+        done = carry_out(plan, SEEN, failures_of(SEEN, speed=speed), rules)
         end_s += weight * (begin_s + done.cost.edge_time_s).max()
         arrive += weight * done.delivered.sum()
     return end_s, arrive

@@ -22,7 +22,7 @@ from fedrt.learning.setup import Setup, make_setup
 from fedrt.learning.tasks import TASKS
 from fedrt.plugins import load_plugin
 from fedrt.scenario import model as settings
-from fedrt.world.world import World
+from fedrt.world.simulated import SimulatedWorld
 
 pytestmark = pytest.mark.numerical
 
@@ -57,7 +57,7 @@ def examples_can_be_imported(monkeypatch):
 
 
 def set_up(engine: str, *given: str) -> Setup:
-    world = World(small(*SMOOTH, *given), 0)
+    world = SimulatedWorld(small(*SMOOTH, *given), 0)
     if engine == "ray":
         from fedrt.distributed.setup import make_ray_setup
 

@@ -106,13 +106,13 @@ def test_who_will_be_slow_is_not_known_beforehand():
     world, other = (make_world(tiny(*STRAGGLERS), 0) for _ in range(2))
     failures, up = other.failures, 2
 
-    def swapped(t, r, expected):
-        found = failures(t, r, expected)
+    def swapped(seen):
+        found = failures(seen)
         turned = found.cpu_fraction[::-1].copy()
-        return found if t < up else replace(found, cpu_fraction=turned)
+        return found if seen.t < up else replace(found, cpu_fraction=turned)
 
     other.failures = swapped
-    mine, others = (list(run_rounds(each, FedRTPlus())) for each in (world, other))
+    mine, others = (list(simulate_rounds(each, FedRTPlus())) for each in (world, other))
     same_plans(mine[:up], others[:up])
     turns = zip(mine[up].edge_rounds, others[up].edge_rounds, strict=True)
     same = [np.array_equal(x.plan.bandwidth_hz, y.plan.bandwidth_hz) for x, y in turns]
@@ -124,7 +124,8 @@ def test_slow_devices_cost_less_time_than_under_fedrt_and_no_more_energy():
     settings = ("fleet.cycles_per_sample={uniform=[2e7,2e8]}", "rounds.global_rounds=40")
     world = make_world(tiny(*STRAGGLERS, *settings), 0)
     fedrt, plus = (
-        last_books(list(run_rounds(world, make_policy(name)))) for name in ("fedrt", "fedrt-plus")
+        last_books(list(simulate_rounds(world, make_policy(name))))
+        for name in ("fedrt", "fedrt-plus")
     )
     assert plus.time_s < 0.98 * fedrt.time_s
     assert plus.overspent_j.sum() <= fedrt.overspent_j.sum() * (1 + 1e-9)

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from tiny import tiny
 
 from fedrt.control.allocation import allocate_evenly
-from fedrt.control.gossip import Gossip, choose_gossip
+from fedrt.control.gossip import RatedGossip, choose_gossip
 from fedrt.control.pacing import Prices, least_price_s_per_j
 from fedrt.control.priced import PricedFleet
 from fedrt.control.slowness import Slowness, quickest_expected
@@ -19,9 +19,10 @@ from fedrt.cost.backhaul import link_time_s
 from fedrt.cost.outcome import Deadline
 from fedrt.cost.round import price
 from fedrt.ledger import PartOfBooks
+from fedrt.plan import Gossip
 from fedrt.policies import fedrt_plus
 from fedrt.policies.fedrt_plus import FedRTPlus, Memory
-from fedrt.runs.loop import make_world, open_ledger, run_rounds, see_backhaul
+from fedrt.runs.loop import make_world, open_ledger, see_backhaul, simulate_rounds
 from fedrt.runs.reference import Reference
 
 pytestmark = pytest.mark.numerical
@@ -32,7 +33,7 @@ ELAPSED_S = np.array([3.0, 0.0, 1.2])
 def last_observation(rho=0.3):
     """What is seen before the last edge round of the tiny world's first global round."""
     world = make_world(tiny(), 0)
-    backhaul = see_backhaul(world, 0, world.stand_in_distance(0))
+    backhaul = see_backhaul(world.scenario, world.backhaul_bps(0), world.stand_in_distance(0))
     return replace(world.observe(0, 1), backhaul=replace(backhaul, contraction_limit=rho))
 
 
@@ -81,7 +82,7 @@ def test_the_end_of_each_edge_round_is_planned_to_the_second():
         return found
 
     policy.plan = planned
-    turns = [turn for done in run_rounds(world, policy) for turn in done.edge_rounds]
+    turns = [turn for done in simulate_rounds(world, policy) for turn in done.edge_rounds]
     for turn, planned_s in zip(turns, ends_s, strict=True):
         after = turn.after
         if turn.r < 2:
@@ -126,7 +127,7 @@ def test_once_late_it_goes_at_full_speed_to_the_end_of_the_run(monkeypatch):
         # A run starts with nothing known, whatever the last one has shown.
         full.clear()
         rest.clear()
-        list(run_rounds(world, policy))
+        list(simulate_rounds(world, policy))
         assert full == [False] * 3 + [True] * 5
         # Nor is anything left for the last edge round's hurry.
         assert rest == [True] * 3 + [False] * 5
@@ -144,7 +145,7 @@ def test_with_stragglers_it_goes_at_full_speed_from_the_start(settings, fast, mo
     """Also where none has come yet; a silent device is awaited no longer than planned."""
     policy = FedRTPlus()
     full = speeds_of(policy, monkeypatch)
-    list(run_rounds(make_world(tiny(*settings), 0), policy))
+    list(simulate_rounds(make_world(tiny(*settings), 0), policy))
     assert full == [fast] * 8
 
 
@@ -161,7 +162,7 @@ def test_at_full_speed_slow_devices_are_allowed_for_where_they_are_expected():
             slowness=slowness,
             energy_j=np.where(seen.edge_of_device == 0, energy_j, 1.0),
             allowance_j=np.full(7, 1.0),
-            topology=None,
+            links=None,
             contraction=1.0,
         )
         return policy._at_full_speed(seen, books, pace, told, fleet)
@@ -180,8 +181,8 @@ def test_at_full_speed_slow_devices_are_allowed_for_where_they_are_expected():
         assert_array_equal(found.cpu_hz, by_hand.cpu_hz)
         time_s = cost_of(seen, by_hand, None).edge_time_s
         links = choose_gossip(ELAPSED_S + time_s, hop_s(seen), *limits)
-        assert_array_equal(gossip.topology, links.topology)
-        assert gossip.steps == links.steps
+        assert_array_equal(gossip.gossip.links, links.gossip.links)
+        assert gossip.gossip.steps == links.gossip.steps
     # Before the last edge round there are no links.
     assert take(often, replace(seen, backhaul=None))[1] is None
     # A sixth of what is left, two edge rounds being kept in reserve, may be spent in any case.
@@ -256,15 +257,15 @@ def test_no_cluster_falls_further_behind_fedrt_than_the_run_is_ahead_of_it(monke
     monkeypatch.setattr(fedrt_plus, "allocate_with_foresight", early)
     monkeypatch.setattr(policy, "_last_edge_round", last)
     told = []
-    turn = Reference.take_turn
+    plan_beside = Reference.plan
 
-    def take_turn(self, *args):
-        told.append(turn(self, *args))
+    def plan(self, seen):
+        told.append(plan_beside(self, seen))
         return told[-1]
 
-    monkeypatch.setattr(Reference, "take_turn", take_turn)
+    monkeypatch.setattr(Reference, "plan", plan)
     before = open_ledger(world)
-    turns = [turn for done in run_rounds(world, policy) for turn in done.edge_rounds]
+    turns = [turn for done in simulate_rounds(world, policy) for turn in done.edge_rounds]
     for turn, most_s, beside in zip(turns, limits, told, strict=True):
         ahead_s = max(beside.time_s - before.time_s, 0.0)
         by_hand = beside.elapsed_s - before.elapsed_s if turn.r == 0 else beside.end_s
@@ -283,7 +284,7 @@ def test_fedrts_own_links_are_taken_where_they_are_quicker_and_mix_well_enough(m
     """Here a search that finds only the slowest: all links and all ten steps."""
     seen, policy = last_observation(0.3), FedRTPlus()
     everyone = ~np.eye(3, dtype=bool)
-    slow = Gossip(everyone, 10, np.full((3, 3), 1 / 3), 0.0)
+    slow = RatedGossip(Gossip(everyone, 10, np.full((3, 3), 1 / 3)), 0.0)
     monkeypatch.setattr(FedRTPlus, "_choose_gossip", lambda *_: slow)
     path = everyone.copy()
     a, b = np.unravel_index(np.argmax(np.where(everyone, hop_s(seen), 0)), (3, 3))
@@ -291,19 +292,19 @@ def test_fedrts_own_links_are_taken_where_they_are_quicker_and_mix_well_enough(m
     finish_s = np.zeros(3)
 
     def takes(rho=0.3, policy=policy, **told):
-        told = SimpleNamespace(**({"topology": path, "contraction": 0.2} | told))
+        told = SimpleNamespace(**({"links": path, "contraction": 0.2} | told))
         backhaul = replace(seen.backhaul, contraction_limit=rho)
         return policy._gossip(replace(seen, backhaul=backhaul), finish_s, told)
 
     own = takes()
-    assert_array_equal(own.topology, path)
-    assert (own.steps, own.mixing) == (seen.gossip_steps, None)
+    assert_array_equal(own.gossip.links, path)
+    assert (own.gossip.steps, own.gossip.weights) == (seen.gossip_steps, None)
     # As far as it mixes as well as the limit asks, where there is one.
-    assert takes(contraction=0.3).topology is path
+    assert takes(contraction=0.3).gossip.links is path
     assert takes(contraction=0.31) is slow
-    assert takes(rho=None, contraction=0.9).topology is path
+    assert takes(rho=None, contraction=0.9).gossip.links is path
     # Not where it is no quicker, where there is none, or where links are chosen alone.
-    assert takes(topology=everyone) is slow
-    assert takes(topology=None, contraction=0.2) is slow
+    assert takes(links=everyone) is slow
+    assert takes(links=None, contraction=0.2) is slow
     assert takes(policy=FedRTPlus(links="exact")) is slow
     assert policy._gossip(seen, finish_s) is slow

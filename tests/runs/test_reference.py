@@ -16,9 +16,9 @@ from fedrt.policies.ce_fedavg import CEFedAvg
 from fedrt.policies.fedrt import FedRT
 from fedrt.policies.fedrt_plus import FedRTPlus
 from fedrt.runs import loop
-from fedrt.runs.loop import open_ledger, run_rounds
+from fedrt.runs.loop import open_ledger, simulate_rounds
 from fedrt.runs.reference import contraction_limit, reference_for
-from fedrt.world.world import World
+from fedrt.world.simulated import SimulatedWorld
 
 pytestmark = pytest.mark.numerical
 
@@ -52,7 +52,7 @@ class Asks:
 @pytest.fixture(scope="module", params=WORLDS)
 def story(request):
     """A world; FedRT alone in it; what a policy is told there, and who tells it."""
-    world, asks, kept = World(tiny(*WORLDS[request.param]), 0), Asks(), []
+    world, asks, kept = SimulatedWorld(tiny(*WORLDS[request.param]), 0), Asks(), []
 
     def keep(*args):
         kept.append(reference_for(*args))
@@ -60,8 +60,8 @@ def story(request):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loop, "reference_for", keep)
-        list(run_rounds(world, asks))
-    return world, list(run_rounds(world, FedRT())), asks.told, kept[0]
+        list(simulate_rounds(world, asks))
+    return world, list(simulate_rounds(world, FedRT())), asks.told, kept[0]
 
 
 def turns_of(world, rounds):
@@ -87,7 +87,7 @@ def test_what_is_told_of_fedrt_is_fedrt_alone(story):
     world, alone, told, _ = story
     assert len(told) == sum(len(done.edge_rounds) for done in alone)
     for beside, (turn, before) in zip(told, turns_of(world, alone), strict=True):
-        who, planned = turn.who, price(turn.plan, turn.seen)
+        who, planned = turn.seen.device, price(turn.plan, turn.seen)
         assert_array_equal(beside.spent_j, before.spent_j[who])
         assert_array_equal(beside.bandwidth_hz, turn.plan.bandwidth_hz)
         assert_array_equal(beside.cpu_hz, turn.plan.cpu_hz)
@@ -106,14 +106,14 @@ def test_its_links_end_and_contraction_are_those_of_the_last_edge_round(story):
     world, alone, told, reference = story
     for beside, (turn, before) in zip(told, turns_of(world, alone), strict=True):
         if turn.r == 0:
-            assert beside.topology is None
+            assert beside.links is None
             assert (beside.end_s, beside.contraction) == (np.inf, 1.0)
             continue
         planned = price(turn.plan, turn.seen)
         end_s = np.max(before.elapsed_s + planned.edge_time_s + planned.backhaul_s)
         assert beside.end_s == pytest.approx(end_s, rel=1e-15)
-        assert_array_equal(beside.topology, turn.plan.topology)
-        by_hand = left_by_hand(turn.plan.topology, turn.plan.gossip_steps)
+        assert_array_equal(beside.links, turn.plan.gossip.links)
+        by_hand = left_by_hand(turn.plan.gossip.links, turn.plan.gossip.steps)
         assert beside.contraction == pytest.approx(max(by_hand, 1e-9), rel=1e-6)
     assert reference.contraction == told[-1].contraction < 1
 
@@ -133,23 +133,23 @@ def test_what_is_told_of_slow_devices_was_reported_before(story):
         if faults is None or faults.straggler is None:
             assert beside.slowness is None
             continue
-        expected = reported.expected(turn.who, Deadline(factor=3.0))
+        expected = reported.expected(turn.seen.device, Deadline(factor=3.0))
         assert_array_equal(beside.slowness.chance, expected.chance)
         assert beside.slowness.slowdown == expected.slowdown
         assert beside.slowness.deadline == Deadline(None, 3.0)
-        heard = ~turn.failures.silent
-        reported.add(turn.who[heard], 1 / turn.failures.cpu_fraction[heard])
+        heard = ~turn.outcome.failures.silent
+        reported.add(turn.seen.device[heard], 1 / turn.outcome.failures.cpu_fraction[heard])
     if faults is not None and faults.straggler is not None:
         assert beside.slowness.slowdown > 1
-        assert any(turn.failures.silent.any() for turn, _ in turns_of(world, alone))
+        assert any(turn.outcome.failures.silent.any() for turn, _ in turns_of(world, alone))
 
 
 def test_fedrt_runs_beside_those_that_ask_for_it_or_for_its_contraction():
     given, none = "control.contraction_limit=0.25", ()
-    books = open_ledger(World(tiny(), 0))
+    books = open_ledger(SimulatedWorld(tiny(), 0))
 
     def beside(policy, *settings):
-        return reference_for(policy, World(tiny(*settings), 0), books)
+        return reference_for(policy, SimulatedWorld(tiny(*settings), 0), books)
 
     # By itself, by the limit that the scenario leaves to FedRT, by neither.
     assert beside(FedRTPlus(), given) is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -30,3 +31,23 @@ def test_the_own_policy_is_short_and_hurries_the_slowest(monkeypatch, tmp_path, 
     assert main([*command, *out, *as_options()]) == 0
     found = json.loads(capsys.readouterr().out)["policies"]["own_policy:HurrySlowest"]
     assert np.isfinite(found["total_time_s"]["mean"])
+
+
+def test_the_policies_of_the_guide_run_as_they_stand_there(monkeypatch, tmp_path):
+    """Every policy that docs/extending.md shows as a file, over a whole run."""
+    guide = (EXAMPLES.parent / "docs" / "extending.md").read_text()
+    files = re.findall(r"```python\n# (\w+)\.py\n(.*?)```", guide, flags=re.DOTALL)
+    monkeypatch.syspath_prepend(tmp_path)
+    left_out = {}
+    for module, code in files:
+        (tmp_path / f"{module}.py").write_text(code)
+        (name,) = re.findall(r"^class (\w+):", code, flags=re.MULTILINE)
+        rounds = list(simulate_rounds(make_world(tiny(), 0), make_policy(f"{module}:{name}")))
+        assert len(rounds) == 4
+        turns = [turn for done in rounds for turn in done.edge_rounds]
+        left_out[name] = [turn.seen.sum_by_edge(~turn.plan.trained).tolist() for turn in turns]
+    # Of 2, 3 and 2 devices, in even and in odd rounds.
+    assert left_out == {
+        "MyPolicy": [[0, 0, 0]] * 8,
+        "Halves": [[1, 2 if (t + r) % 2 else 1, 1] for t in range(4) for r in range(2)],
+    }

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from fedrt.errors import FedrtError
-from fedrt.files import write_json
-from fedrt.runs.directory import environment
-from fedrt.runs.estimate import estimate
+from fedrt.records.directory import environment
 from fedrt.scenario import load_scenario
+from fedrt.studies.estimate import estimate
+from fedrt.system.files import write_json
 
 PARTS = ("exact_links", "joint_gossip", "slack", "pacing", "gossip_and_slack")
 PLUS = ("fedrt", "fedrt-plus")

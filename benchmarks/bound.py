@@ -19,8 +19,8 @@ from beyond import ABLATION as SETTINGS
 
 from fedrt import cli
 from fedrt.errors import FedrtError
-from fedrt.files import write_json
-from fedrt.runs.directory import environment
+from fedrt.records.directory import environment
+from fedrt.system.files import write_json
 
 
 def bound(words: tuple[str, ...], seeds: str) -> dict[str, Any]:

@@ -29,11 +29,11 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-from fedrt.control.allocation import allocate  # noqa: E402
-from fedrt.control.consensus import consensus_limit  # noqa: E402
-from fedrt.control.fastest_mixing import simple_weights  # noqa: E402
-from fedrt.control.gossip import choose_gossip  # noqa: E402
-from fedrt.control.topology import best_links, finish_time_s, prune_greedily  # noqa: E402
+from fedrt.control.allocation.allocate import allocate  # noqa: E402
+from fedrt.control.mixing.fastest import simple_weights  # noqa: E402
+from fedrt.control.mixing.gossip import choose_gossip  # noqa: E402
+from fedrt.control.topology.consensus import consensus_limit  # noqa: E402
+from fedrt.control.topology.links import best_links, finish_time_s, prune_greedily  # noqa: E402
 from fedrt.cost.round import price  # noqa: E402
 from fedrt.cost.uplink import upload_time_s  # noqa: E402
 from fedrt.ledger import Ledger, PartOfBooks  # noqa: E402

@@ -16,10 +16,10 @@ from typing import Any
 from fedrt.cli import guarded
 from fedrt.cli.parser import read_seeds
 from fedrt.experiments.paper import METHODS
-from fedrt.files import write_json
-from fedrt.runs.directory import environment
-from fedrt.runs.estimate import estimate
+from fedrt.records.directory import environment
 from fedrt.scenario import load_scenario
+from fedrt.studies.estimate import estimate
+from fedrt.system.files import write_json
 
 PRESETS = ("cifar10-iid", "fmnist-iid", "femnist")
 EXACT_LINKS = "fedrt.policies.fedrt_plus:exact_links"

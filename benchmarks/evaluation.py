@@ -22,13 +22,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from control import commit, machine, summary
 
-from fedrt.files import write_json
-from fedrt.learning.datasets import load_dataset
+from fedrt.data.catalogue import load_dataset
+from fedrt.learning.engines.samples import Samples
 from fedrt.learning.evaluate import Accuracies, make_accuracies
-from fedrt.learning.flat import FlatModel
-from fedrt.learning.models import make_model
-from fedrt.learning.samples import Samples
+from fedrt.learning.models.architectures import make_model
+from fedrt.learning.models.flat import FlatModel
 from fedrt.learning.tasks import Classification
+from fedrt.system.files import write_json
 
 MODELS = {"lenet5": "fmnist", "resnet20": "cifar10", "small-cnn": "digits"}
 FORMS = {"lenet5": "direct", "resnet20": "grouped", "small-cnn": "grouped"}

@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor, nn
 
-from fedrt.learning.learner import Trainer
 from fedrt.learning.setup import make_setup
+from fedrt.learning.trainer import Trainer
 from fedrt.policies import make_policy
-from fedrt.runs.account import Account
+from fedrt.records.summary import Account
 from fedrt.runs.loop import simulate_rounds
 from fedrt.scenario import load_scenario
 from fedrt.world.simulated import SimulatedWorld

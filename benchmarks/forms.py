@@ -2,8 +2,9 @@
 
     python benchmarks/forms.py [--model lenet5] [--repeats 5] [--save FILE]
 
-As the engine's own tuning measures it (`fedrt.learning.tuning.measure`), several times over, with
-what would be chosen each time. Variables such as ATEN_CPU_CAPABILITY restrict the instructions.
+As the tuning of the engine measures it (`fedrt.learning.stacked.tuning.measure`), several times
+over, with what would be chosen each time. Variables such as ATEN_CPU_CAPABILITY restrict the
+instructions.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from control import commit, machine, summary
 from run import LIMITS
 from training import SEED, SHAPES, Task, random_dataset, split_evenly, versions
 
-from fedrt.files import write_json
-from fedrt.learning.engine_stacked import StackedEngine
 from fedrt.learning.setup import make_stacked
-from fedrt.learning.tuning import choose, measure
+from fedrt.learning.stacked.engine import StackedEngine
+from fedrt.learning.stacked.tuning import choose, measure
 from fedrt.scenario.load import load_scenario
+from fedrt.system.files import write_json
 
 
 def compare(name: str, devices: int, repeats: int) -> dict[str, Any]:

@@ -20,8 +20,8 @@ from typing import Any
 from beyond import PLUS, budget, line, run
 
 from fedrt.cli import guarded
-from fedrt.files import write_json
-from fedrt.runs.directory import environment
+from fedrt.records.directory import environment
+from fedrt.system.files import write_json
 
 PRESETS = {
     "CIFAR-10 IID": "paper/cifar10-iid",

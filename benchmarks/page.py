@@ -26,7 +26,7 @@ from typing import Any
 from playwright.sync_api import Browser, sync_playwright
 
 from fedrt.cli import main as fedrt
-from fedrt.runs.directory import environment
+from fedrt.records.directory import environment
 
 POLICIES = "fedrt,static-r,static-t,ce-fedavg,mll-sgd"
 CASES = {

@@ -28,13 +28,13 @@ from typing import Any
 import numpy as np
 
 from fedrt.errors import FedrtError
-from fedrt.files import write_json
 from fedrt.policies import make_policy
-from fedrt.runs.directory import environment
+from fedrt.records.directory import environment
 from fedrt.runs.loop import make_world, simulate_rounds
 from fedrt.scenario import Scenario
 from fedrt.scenario.load import read_scenario
 from fedrt.scenario.toml_text import toml_text
+from fedrt.system.files import write_json
 
 OURS, REFERENCE = "fedrt-plus", "fedrt"
 RIVALS = (REFERENCE, "static-r", "static-t", "ce-fedavg")

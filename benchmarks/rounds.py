@@ -38,8 +38,8 @@ from training import (
     split_evenly,
 )
 
-from fedrt.learning.learner import Trainer
 from fedrt.learning.setup import make_setup
+from fedrt.learning.trainer import Trainer
 from fedrt.plan import Gossip, Plan
 from fedrt.policies import make_policy
 from fedrt.rounds import Outcome

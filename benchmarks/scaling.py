@@ -124,17 +124,17 @@ def engines(args: argparse.Namespace) -> dict[str, Any]:
     from training import RATES, SHAPES, random_dataset
 
     import fedrt.distributed  # noqa: F401
+    from fedrt.data.batches import Batches
     from fedrt.distributed.cluster import connect
     from fedrt.distributed.engine_ray import RayEngine
     from fedrt.distributed.pool import Pool
     from fedrt.distributed.worker import Recipe, packed
-    from fedrt.learning.batches import Batches
-    from fedrt.learning.engine import TrainingOrder
-    from fedrt.learning.flat import FlatModel
-    from fedrt.learning.models import make_model
-    from fedrt.learning.samples import Samples
+    from fedrt.learning.engines.engine import TrainingOrder
+    from fedrt.learning.engines.samples import Samples
+    from fedrt.learning.models.architectures import make_model
+    from fedrt.learning.models.flat import FlatModel
     from fedrt.learning.setup import WorkerRecipe
-    from fedrt.learning.workers import WorkerEngine
+    from fedrt.learning.stacked.workers import WorkerEngine
     from fedrt.scenario import load_scenario
 
     devices, edges, steps = 72, 8, 10

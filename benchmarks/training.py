@@ -35,20 +35,21 @@ sys.path.insert(1, str(Path(__file__).resolve().parent / "peers"))
 from control import commit, machine, summary
 from memory import tree_memory_mb
 
+from fedrt.data.batches import Batches
+from fedrt.data.catalogue import Dataset
 from fedrt.errors import FedrtError
-from fedrt.learning.batches import Batches
-from fedrt.learning.datasets import Dataset
-from fedrt.learning.engine import Engine, TrainingOrder
-from fedrt.learning.engine_stacked import StackedEngine
-from fedrt.learning.flat import FlatModel
-from fedrt.learning.models import make_model
-from fedrt.learning.samples import Samples
+from fedrt.learning.engines.engine import Engine, TrainingOrder
+from fedrt.learning.engines.samples import Samples
+from fedrt.learning.models.architectures import make_model
+from fedrt.learning.models.flat import FlatModel
 from fedrt.learning.setup import DEFAULT_CHUNK, DTYPES, ENGINES, WorkerRecipe, make_stacked
-from fedrt.learning.tuning import choose, cores, measure
-from fedrt.learning.workers import WorkerEngine
+from fedrt.learning.stacked.engine import StackedEngine
+from fedrt.learning.stacked.tuning import choose, measure
+from fedrt.learning.stacked.workers import WorkerEngine
 from fedrt.scenario import Scenario
 from fedrt.scenario.load import load_scenario, setting_value
 from fedrt.seeding import stream
+from fedrt.system.machine import cores
 
 SHAPES = {"lenet5": (28, 28, 1), "resnet20": (32, 32, 3), "small-cnn": (8, 8, 1)}
 RATES = {"lenet5": 0.01, "resnet20": 0.1, "small-cnn": 0.05}

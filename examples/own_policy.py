@@ -5,7 +5,7 @@ cd examples && fedrt estimate quickstart --policies fedrt,own_policy:HurrySlowes
 
 import numpy as np
 
-from fedrt.control.allocation import allocate
+from fedrt.control.allocation.allocate import allocate
 from fedrt.cost.round import price
 from fedrt.policies.base import complete_plan, keep_all_links
 

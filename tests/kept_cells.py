@@ -7,7 +7,7 @@ from trained import TRAINING
 
 from fedrt.experiments.cells import Column
 from fedrt.experiments.kept import LEARNED, Kept
-from fedrt.runs.training import RunOptions
+from fedrt.studies.training import RunOptions
 
 TINY = Column(
     "tiny",

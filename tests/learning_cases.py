@@ -11,13 +11,13 @@ from tiny import tiny
 from torch import Tensor, fx, nn
 from torch.nn import functional as fn
 
-from fedrt.learning.batches import Batches
-from fedrt.learning.datasets import Dataset
-from fedrt.learning.engine import Engine, TrainingOrder
-from fedrt.learning.flat import FlatModel
-from fedrt.learning.method import Method, make_method
-from fedrt.learning.models import MODELS, LeNet5, ResNet20, make_model
-from fedrt.learning.samples import Samples
+from fedrt.data.batches import Batches
+from fedrt.data.catalogue import Dataset
+from fedrt.learning.engines.engine import Engine, TrainingOrder
+from fedrt.learning.engines.method import Method, make_method
+from fedrt.learning.engines.samples import Samples
+from fedrt.learning.models.architectures import MODELS, LeNet5, ResNet20, make_model
+from fedrt.learning.models.flat import FlatModel
 from fedrt.learning.setup import DTYPES, ENGINES
 from fedrt.scenario import Scenario
 

@@ -6,12 +6,14 @@ import re
 
 from trained import ROOT
 
-from fedrt import checks, errors, inputs
-from fedrt.learning import formats, originals
+from fedrt import errors
+from fedrt import validation as checks
+from fedrt.data import formats, originals
 from fedrt.policies import spec
-from fedrt.report.page import serve
-from fedrt.runs import study, sweep
+from fedrt.report import serve
 from fedrt.scenario import load, model, toml_text
+from fedrt.studies import study, sweep
+from fedrt.system import inputs
 
 UNITS = {"MiB": 2**20, "GiB": 2**30}
 CAPS = {

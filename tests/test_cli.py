@@ -18,11 +18,11 @@ from fedrt.cli import build_parser, main
 from fedrt.cli.parser import ALL, read_policies
 from fedrt.decision import plan_round
 from fedrt.errors import FedrtError
-from fedrt.files import write_text
 from fedrt.policies import POLICIES
 from fedrt.scenario.fields import table_of
 from fedrt.scenario.load import load_scenario, scenario_text
 from fedrt.scenario.toml_text import toml_text
+from fedrt.system.files import write_text
 
 ROOT = Path(__file__).parents[1]
 STATE = ROOT / "examples" / "round.json"

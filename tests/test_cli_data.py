@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from fedrt.cli import main
-from fedrt.learning.datasets import load_dataset
+from fedrt.data.catalogue import load_dataset
 from fedrt.report.partition_figure import partition_figure, save_picture
 
 

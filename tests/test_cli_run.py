@@ -186,7 +186,7 @@ def test_the_words_to_go_on_can_be_pasted(tmp_path, monkeypatch, capsys):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fedrt.runs.training.carry_on", interrupted)
+    monkeypatch.setattr("fedrt.studies.training.carry_on", interrupted)
     assert run_main("--out", tmp_path / "my run") == 130
     assert (
         f"go on with: fedrt run --resume '{tmp_path}/my run' --allow-code\n"
@@ -196,7 +196,7 @@ def test_the_words_to_go_on_can_be_pasted(tmp_path, monkeypatch, capsys):
 
 
 def test_ctrl_c_waits_for_a_write_and_a_second_one_changes_nothing(tmp_path, monkeypatch):
-    from fedrt.runs.checkpoint import Checkpoints
+    from fedrt.records.checkpoint import Checkpoints
 
     run = start(tmp_path / "run", trained())
     before = Checkpoints.save

@@ -15,9 +15,9 @@ from trained import TRAINING, start, trained
 from fedrt.cli import main
 from fedrt.cli.run import again
 from fedrt.errors import InputError
-from fedrt.plugins import load_plugin, only_allowed
 from fedrt.scenario import load_scenario, scenario_text
 from fedrt.scenario.code import import_paths
+from fedrt.system.plugins import load_plugin, only_allowed
 
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent

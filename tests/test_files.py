@@ -9,7 +9,7 @@ import pytest
 
 from fedrt.cli.parser import in_folder
 from fedrt.errors import InputError
-from fedrt.files import TakenError, free_name, gone_unless, new_folder, whole_folder
+from fedrt.system.files import TakenError, free_name, gone_unless, new_folder, whole_folder
 
 
 def test_a_folder_that_somebody_else_makes_meanwhile(tmp_path, monkeypatch):

@@ -1,30 +1,38 @@
-"""The import map: a folder may import those above it, never those below; heavy ones have a home."""
+"""The map of the source: which folder may import which, and how much a folder or function holds."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+
+import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "fedrt"
 
 ORDER = [
-    {"errors", "units", "graph", "seeding", "signals", "checks", "frozen", "quantities"}
-    | {"files", "inputs", "plugins", "torn", "children", "own_source", "blame", "extras"},
+    {"errors", "units", "graph", "seeding", "arrays", "validation", "quantities", "system"},
     {"scenario"},
     {"world"},
     {"plan", "rounds", "ledger"},
     {"cost"},
     {"control"},
+    {"bound"},
     {"policies"},
+    {"data"},
     {"learning"},
     {"distributed"},
     {"decision"},
     {"runs"},
+    {"records"},
+    {"studies"},
     {"experiments"},
     {"report"},
     {"cli"},
     {"__main__"},
 ]
+"""Chapters from the first to the last: one may import those above it, never those below."""
 HOMES = {
     "torch": {"learning", "distributed"},
     "ray": {"distributed"},
@@ -32,51 +40,69 @@ HOMES = {
     "matplotlib": {"report"},
     "plotly": {"report"},
     "playwright": set(),
-    "numba": {"control", "learning"},
-    "sklearn": {"learning"},
+    "numba": {"system", "learning"},
+    "sklearn": {"data"},
 }
+MOST_FILES = 13
+MANY_FILES = {"policies", "cli"}
+"""Folders with an entry each: a policy, a command."""
+MOST_LINES = 60
 
 
-def imports_of(path: Path) -> set[str]:
-    """Every module a file imports, anywhere in it, except for types alone."""
-    tree = ast.parse(path.read_text())
-    typing_only = {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        for inner in ast.walk(node)
-    }
-    found = set()
-    for node in ast.walk(tree):
-        if id(node) in typing_only:
-            continue
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative import"
-            found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return found
+def files() -> list[Path]:
+    return sorted(SOURCE.rglob("*.py"))
+
+
+def module_of(path: Path) -> str:
+    """The dotted name of a file."""
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_of(path): path for path in files()}
 
 
 def part_of(path: Path) -> str:
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
+def imports_of(path: Path, *, late: bool = True) -> Iterator[str]:
+    """Every module a file imports, except for types alone; with `late`, also in functions."""
+    tree = ast.parse(path.read_text())
+    left_out = {
+        id(inner)
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+        or (not late and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if id(node) in left_out:
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                yield whole if whole in MODULES or node.module not in MODULES else str(node.module)
+
+
 def test_imports_go_upwards_only():
     level = {part: i for i, parts in enumerate(ORDER) for part in parts}
-    for path in SOURCE.rglob("*.py"):
+    for path in files():
         part = part_of(path)
-        if part == "__init__":
-            assert not {name for name in imports_of(path) if name.startswith("fedrt")}
-            continue
         for name in imports_of(path):
             pieces = name.split(".")
-            if pieces[0] == "fedrt" and len(pieces) > 1 and pieces[1] in level:
-                assert level[pieces[1]] <= level[part], f"{path} imports {name}"
+            if pieces[0] != "fedrt" or len(pieces) == 1:
+                continue
+            assert part != "__init__", f"import fedrt loads {name}"
+            assert pieces[1] in level, f"{path} imports {name}"
+            assert level[pieces[1]] <= level[part], f"{path} imports {name}"
 
 
 def test_heavy_libraries_stay_home():
-    for path in SOURCE.rglob("*.py"):
+    for path in files():
         for name in imports_of(path):
             library = name.split(".")[0]
             if library in HOMES:
@@ -85,5 +111,55 @@ def test_heavy_libraries_stay_home():
 
 def test_every_part_is_on_the_map():
     known = set().union(*ORDER)
-    for path in SOURCE.rglob("*.py"):
+    for path in files():
         assert part_of(path) in known | {"__init__"}, f"{path} is not on the map"
+
+
+def assert_no_cycle(imports: Mapping[str, set[str]]) -> None:
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        pytest.fail(" imports ".join(reversed(error.args[1])))
+
+
+def test_no_module_imports_itself_in_a_circle():
+    assert_no_cycle(
+        {
+            name: {other for other in imports_of(path) if other in MODULES} - {name}
+            for name, path in MODULES.items()
+        }
+    )
+
+
+def folder_of(name: str) -> str:
+    path = MODULES[name]
+    return str(path.parent.relative_to(SOURCE))
+
+
+def test_no_folder_imports_itself_in_a_circle():
+    found: dict[str, set[str]] = {}
+    for name, path in MODULES.items():
+        mine = found.setdefault(folder_of(name), set())
+        if mine is found.get("."):
+            continue  # the files at the top are chapters of their own
+        mine |= {folder_of(other) for other in imports_of(path) if other in MODULES}
+        mine -= {folder_of(name), "."}
+    assert_no_cycle(found)
+
+
+def test_a_folder_can_be_surveyed():
+    for folder in {path.parent for path in files()}:
+        count = len(list(folder.glob("*.py")))
+        assert count <= MOST_FILES or folder.name in MANY_FILES, f"{folder} has {count} files"
+
+
+def is_kernel(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return any("compiled" in ast.unparse(each) for each in node.decorator_list)
+
+
+def test_a_function_fits_a_screen():
+    for path in files():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not is_kernel(node):
+                lines = (node.end_lineno or 0) - node.lineno + 1
+                assert lines <= MOST_LINES, f"{path}: {node.name} has {lines} lines"

@@ -15,16 +15,16 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from fedrt import inputs
-from fedrt.checks import Listed, Real, keys_of, shown
 from fedrt.cli import main
+from fedrt.data.formats import read_idx, read_npz_file
+from fedrt.data.originals import read_original
 from fedrt.errors import FedrtError, InputError
-from fedrt.learning.formats import read_idx, read_npz_file
-from fedrt.learning.originals import read_original
-from fedrt.learning.tuning import Tuning
-from fedrt.learning.tuning_cache import read_tuning, remembered
+from fedrt.learning.stacked.tuning import Tuning
+from fedrt.learning.stacked.tuning_cache import read_tuning, remembered
 from fedrt.scenario import load_scenario, scenario_text
 from fedrt.scenario.toml_text import parse_toml
+from fedrt.system import inputs
+from fedrt.validation import Listed, Real, keys_of, shown
 from fedrt.world.traces import read_trace
 
 
@@ -61,7 +61,7 @@ def test_the_size_of_a_file_is_capped(command, most, capsys, tmp_path):
 
 
 def test_the_size_of_stdin_is_capped(capsys, monkeypatch):
-    monkeypatch.setattr("fedrt.inputs.MOST_TEXT", 10)
+    monkeypatch.setattr("fedrt.system.inputs.MOST_TEXT", 10)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"[" * 1000)))
     assert one_line(capsys, "plan", "-") == "stdin: has 11 bytes: must have at most 10"
 
@@ -220,7 +220,7 @@ def test_what_a_gz_unpacks_to_is_capped(tmp_path):
 
 
 def test_what_a_tar_unpacks_to_is_capped(tmp_path, monkeypatch):
-    monkeypatch.setattr("fedrt.learning.originals.MOST_UNPACKED", 2**20)
+    monkeypatch.setattr("fedrt.data.originals.MOST_UNPACKED", 2**20)
     with tarfile.open(tmp_path / "cifar-10-binary.tar.gz", "w:gz") as archive:
         about = tarfile.TarInfo("other")
         about.size = 2**21

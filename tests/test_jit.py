@@ -13,7 +13,7 @@ def write(folder: Path, factor: int) -> None:
     """Two modules of kernels, one of which calls the other's; both files keep their dates."""
     (folder / "inner.py").write_text(
         textwrap.dedent(f"""
-        from fedrt.jit import compiled
+        from fedrt.system.jit import compiled
 
         @compiled()
         def inner(x):
@@ -22,7 +22,7 @@ def write(folder: Path, factor: int) -> None:
     )
     (folder / "outer.py").write_text(
         textwrap.dedent("""
-        from fedrt.jit import compiled
+        from fedrt.system.jit import compiled
         from kernels.inner import inner
 
         @compiled()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedrt.runs.estimate import estimate
 from fedrt.scenario import load_scenario
+from fedrt.studies.estimate import estimate
 
 COLUMNS = ("cifar10-iid", "fmnist-iid", "femnist")
 # Hours, as the paper's table prints them.

@@ -14,10 +14,10 @@ from tiny import as_options
 
 from fedrt.cli import main
 from fedrt.errors import InputError
-from fedrt.files import BusyError, TakenError, gone_unless, whole_folder, write_text
-from fedrt.runs import compare
-from fedrt.runs.directory import RunDirectory
-from fedrt.torn import clear_torn, torn_file, torn_folder
+from fedrt.records.directory import RunDirectory
+from fedrt.studies import compare
+from fedrt.system.files import BusyError, TakenError, gone_unless, whole_folder, write_text
+from fedrt.system.torn import clear_torn, torn_file, torn_folder
 
 
 def hidden(folder: Path) -> list[str]:
@@ -75,7 +75,7 @@ def test_a_killed_start_leaves_nothing_when_it_is_repeated(tmp_path):
     program = """
 import os, signal
 from pathlib import Path
-from fedrt.files import whole_folder
+from fedrt.system.files import whole_folder
 with whole_folder(Path("out")) as folder:
     (folder / "inner").mkdir()
     (folder / "inner" / "file").touch()
@@ -116,7 +116,7 @@ def test_a_link_goes_and_what_it_leads_to_stays(tmp_path):
 
 
 def test_a_file_that_was_tidied_away_before_it_was_locked_is_made_anew(tmp_path, monkeypatch):
-    from fedrt import torn
+    from fedrt.system import torn
 
     lock, first = torn._lock, []
 

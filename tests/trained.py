@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from fedrt.ledger import Books
 from fedrt.plan import Plan
 from fedrt.policies.static_t import StaticT
-from fedrt.runs.account import Summary
-from fedrt.runs.training import RunOptions, carry_on, start_run
+from fedrt.records.summary import Summary
 from fedrt.scenario import Scenario, load_scenario
+from fedrt.studies.training import RunOptions, carry_on, start_run
 from fedrt.world.observation import Observation
 
 ROOT = Path(__file__).parents[1]

@@ -204,7 +204,7 @@ def buffers(name: str) -> int:
 
 
 def _model(name: str) -> Any:
-    from fedrt.learning.models import MODELS
+    from fedrt.learning.models.architectures import MODELS
 
     shape = (3, 32, 32) if name == "resnet20" else (1, 28, 28)
     return MODELS[name](shape, 10)

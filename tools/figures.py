@@ -30,7 +30,7 @@ from figure_blocks import BLOCKS
 
 from fedrt.cli import guarded
 from fedrt.errors import InputError, reason
-from fedrt.files import write_text
+from fedrt.system.files import write_text
 
 ROOT = Path(__file__).parents[1]
 NUMBER = re.compile(r"(?<![\w.+^/-])[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?![\w^]|\.\d|,\d{3})")

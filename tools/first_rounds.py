@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 from fedrt.experiments.first_rounds import CASES, first_rounds
-from fedrt.files import write_json
-from fedrt.runs.directory import environment
+from fedrt.records.directory import environment
+from fedrt.system.files import write_json
 
 if __name__ == "__main__":
     if len(sys.argv) != 2 or not Path(sys.argv[1]).is_dir():

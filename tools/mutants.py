@@ -48,25 +48,25 @@ AREAS = (
     "learning",
     "world",
 )
-SPEED_ALONE = ("learning/tuning.py", "learning/compiled.py", "learning/board.py")
+SPEED_ALONE = ("learning/stacked/tuning.py", "learning/stacked/compiled.py", "learning/board.py")
 """Files that decide how quickly something is computed and never what: not in the sample."""
-DOWNLOADS = ("learning/fetch.py", "learning/originals.py")
+DOWNLOADS = ("data/hub.py", "data/originals.py")
 """Files that bring data sets here: their tests are of files and sockets."""
 SEARCH_PATHS = {
-    "control/hindsight_kernel.py": None,
-    "control/hindsight_search.py": ("share_to_end_at", "price_seconds"),
-    "control/joule_prices.py": ("JoulePrices.multiply", "JoulePrices.start"),
-    "control/hindsight.py": ("Prices.even",),
-    "control/priced.py": ("PricedFleet._first_nu",),
+    "bound/kernel.py": None,
+    "bound/search.py": ("share_to_end_at", "price_seconds"),
+    "bound/joule_prices.py": ("JoulePrices.multiply", "JoulePrices.start"),
+    "bound/duality.py": ("Prices.even",),
+    "control/allocation/priced.py": ("PricedFleet._first_nu",),
 }
 """How the search for the bound's prices walks, and where a search starts: any prices give a bound
 that holds (`certified_s` says which). A change there moves speed and, a little, how tight the bound
 is: not drawn."""
 CHOICES_OF_SPEED = {
     "learning/setup.py": ("", "find_tuning"),
-    "learning/rows.py": ("",),
-    "learning/register_tiles.py": ("",),
-    "learning/tuning_cache.py": None,
+    "learning/stacked/kernels/rows.py": ("",),
+    "learning/stacked/kernels/register_tiles.py": ("",),
+    "learning/stacked/tuning_cache.py": None,
 }
 """Functions that choose among ways to the same numbers; empty: the module's own lines."""
 TESTS = (

@@ -2,7 +2,7 @@
 
     python tools/vendor.py 6.1.0
 
-Needs npm. Puts the minified library and its licences into src/fedrt/report/page/vendor/echarts,
+Needs npm. Puts the minified library and its licences into the vendor/echarts of the page's assets,
 with their version and hashes in vendor.json; a test holds the files to them.
 """
 
@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 FILES = ("dist/echarts.min.js", "LICENSE", "NOTICE", "licenses/LICENSE-d3")
-FOLDER = Path(__file__).parents[1] / "src/fedrt/report/page/vendor/echarts"
+FOLDER = Path(__file__).parents[1] / "src/fedrt/report/page/assets/vendor/echarts"
 
 
 def main() -> None:

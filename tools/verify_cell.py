@@ -22,7 +22,7 @@ from fedrt.errors import InputError
 from fedrt.experiments.carry_out import Store, carry_out, check_same
 from fedrt.experiments.cells import DTYPES, WHAT, Cell, Column, in_full
 from fedrt.experiments.kept import Kept, plan_again, read_kept
-from fedrt.runs.training import RunOptions
+from fedrt.studies.training import RunOptions
 
 RESULTS = Path(__file__).parents[1] / "results"
 MOST_POINTS = 1.0

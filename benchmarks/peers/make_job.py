@@ -19,9 +19,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from training import SEED, Task, random_dataset, split_evenly
 
+from fedrt.data.catalogue import Dataset, channel_stats, load_dataset
 from fedrt.errors import FedrtError
-from fedrt.learning.datasets import Dataset, channel_stats, load_dataset
-from fedrt.learning.flat import FlatModel
+from fedrt.learning.models.flat import FlatModel
 
 
 def load_task(path: Path, dtype: str) -> Task:

@@ -31,7 +31,7 @@ sys.path.insert(0, str(HERE.parent))
 
 from control import commit, machine, summary  # noqa: E402
 
-from fedrt.files import write_text  # noqa: E402
+from fedrt.system.files import write_text  # noqa: E402
 
 PEERS = {"pfl": ROOT / ".venv-pfl", "flower": ROOT / ".venv-flower"}
 SIDES = {

@@ -13,9 +13,9 @@ from job import Rounds, load_job, parser
 from make_job import load_task, named
 from training import close
 
-from fedrt.learning.engine import Engine
-from fedrt.learning.engine_stacked import StackedEngine
-from fedrt.learning.workers import WorkerEngine
+from fedrt.learning.engines.engine import Engine
+from fedrt.learning.stacked.engine import StackedEngine
+from fedrt.learning.stacked.workers import WorkerEngine
 
 
 def chosen(engine: Engine) -> str | None:

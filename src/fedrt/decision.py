@@ -14,19 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrt import quantities as q
-from fedrt.checks import Listed, Maybe, Real, Rule, Whole, keys_of, problem
-from fedrt.control.consensus import meets_limit, unlinked_distance
-from fedrt.control.limits import broken_limits
+from fedrt.control.allocation.limits import broken_limits
+from fedrt.control.topology.consensus import meets_limit, unlinked_distance
 from fedrt.cost.round import global_round_time_s, price
 from fedrt.errors import InfeasibleError, InputError, reason
 from fedrt.graph import is_connected, links_of
-from fedrt.inputs import parse_json, read_text
 from fedrt.ledger import GivenAllowance, overspend_j
 from fedrt.plan import Gossip, Plan
 from fedrt.policies import Policy, make_policy
 from fedrt.policies.base import ask
 from fedrt.rounds import RoundCost
+from fedrt.system.inputs import parse_json, read_text
 from fedrt.units import linear_from_db
+from fedrt.validation import Listed, Maybe, Real, Rule, Whole, keys_of, problem
 from fedrt.world.observation import Backhaul, Observation
 
 FloatArray = NDArray[np.float64]

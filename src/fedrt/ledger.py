@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.frozen import freeze_arrays
+from fedrt.arrays import freeze_arrays
 from fedrt.rounds import Outcome
 
 if TYPE_CHECKING:
-    from fedrt.control.slowness import Slowness
+    from fedrt.control.allocation.slowness import Slowness
 
 FloatArray = NDArray[np.float64]
 

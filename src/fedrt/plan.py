@@ -8,9 +8,9 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.checks import shown
 from fedrt.graph import is_connected, same_parts
 from fedrt.quantities import GOSSIP_STEPS
+from fedrt.validation import shown
 from fedrt.world.observation import Backhaul, Observation
 
 Status = Literal["optimal", "feasible", "best-effort"]

@@ -6,7 +6,7 @@ would overflow, nothing else.
 
 from __future__ import annotations
 
-from fedrt.checks import Real, Whole
+from fedrt.validation import Real, Whole
 
 MODEL_BITS = Real(least=1, most=1e15)
 GOSSIP_STEPS = Whole(1, 1_000)

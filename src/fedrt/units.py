@@ -10,8 +10,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.checks import shown
 from fedrt.errors import InputError
+from fedrt.validation import shown
 
 Number = TypeVar("Number", float, NDArray[np.float64])
 

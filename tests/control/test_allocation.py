@@ -23,8 +23,8 @@ from reference.instances import (
 )
 from reference.precise_allocation import PreciseCluster
 
-from fedrt.control import allocation_kernel
-from fedrt.control.allocation import (
+from fedrt.control.allocation import kernel as allocation_kernel
+from fedrt.control.allocation.allocate import (
     RESIDUAL,
     allocate,
     allocate_evenly,
@@ -33,7 +33,7 @@ from fedrt.control.allocation import (
     feasible_clusters,
     slowest_compute_energy_j,
 )
-from fedrt.control.allocation_kernel import MOST_TIME_STEPS, Devices, solve_clusters
+from fedrt.control.allocation.kernel import MOST_TIME_STEPS, Devices, solve_clusters
 from fedrt.cost.uplink import hertz_seconds
 from fedrt.errors import FedrtError
 

@@ -6,7 +6,7 @@ from math import inf, sqrt
 
 import pytest
 
-from fedrt.control.bounds import convergence_bound, omega_1, omega_2
+from fedrt.control.mixing.convergence import convergence_bound, omega_1, omega_2
 
 pytestmark = pytest.mark.numerical
 

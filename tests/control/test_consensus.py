@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from fedrt.control.consensus import (
+from fedrt.control.topology.consensus import (
     DistanceEstimate,
     consensus_limit,
     meets_limit,

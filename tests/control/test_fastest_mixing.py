@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from reference.cvxpy_mixing import least_zeta
 
-from fedrt.control.fastest_mixing import GAP, MOST_EXACT, fastest_weights, simple_weights
-from fedrt.control.mixing import best_constant_weights, contraction, metropolis_weights
+from fedrt.control.mixing.fastest import GAP, MOST_EXACT, fastest_weights, simple_weights
+from fedrt.control.mixing.weights import best_constant_weights, contraction, metropolis_weights
 from fedrt.graph import is_connected
 
 pytestmark = pytest.mark.numerical

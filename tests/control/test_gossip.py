@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from reference.exhaustive_gossip import least_round_time_s
 
-from fedrt.control.consensus import consensus_limit, meets_limit
-from fedrt.control.fastest_mixing import fastest_weights, simple_weights
-from fedrt.control.gossip import choose_gossip
-from fedrt.control.mixing import contraction
-from fedrt.control.topology import best_links, finish_time_s
+from fedrt.control.mixing.fastest import fastest_weights, simple_weights
+from fedrt.control.mixing.gossip import choose_gossip
+from fedrt.control.mixing.weights import contraction
+from fedrt.control.topology.consensus import consensus_limit, meets_limit
+from fedrt.control.topology.links import best_links, finish_time_s
 from fedrt.graph import is_connected
 
 pytestmark = pytest.mark.numerical

@@ -12,13 +12,13 @@ from numpy.testing import assert_allclose
 from reference.whole_run import least_zeta, round_choices
 from tiny import tiny
 
-from fedrt.control.consensus import consensus_limit
-from fedrt.control.hindsight import LinkTimes, Prices, certified_s, price_seconds
-from fedrt.control.joule_prices import JoulePrices
-from fedrt.control.least_contraction import contraction_bounds, degree_contraction
-from fedrt.control.link_choices import RoundLinks, refine
+from fedrt.bound.duality import LinkTimes, Prices, certified_s, price_seconds
+from fedrt.bound.joule_prices import JoulePrices
+from fedrt.bound.least_contraction import contraction_bounds, degree_contraction
+from fedrt.bound.link_choices import RoundLinks, refine
+from fedrt.bound.whole_run import whole_run
+from fedrt.control.topology.consensus import consensus_limit
 from fedrt.graph import is_connected
-from fedrt.runs.hindsight import whole_run
 from fedrt.world.simulated import SimulatedWorld
 
 pytestmark = pytest.mark.numerical

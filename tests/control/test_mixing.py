@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedrt.control.mixing import (
+from fedrt.control.mixing.weights import (
     MIXINGS,
     best_constant_weights,
     contraction,

@@ -8,9 +8,13 @@ import numpy as np
 import pytest
 from tiny import tiny
 
-from fedrt.control.allocation import allocate, even_upload_energy_j, slowest_compute_energy_j
-from fedrt.control.foresight import allocate_with_foresight, guessed_later_s, soft_share_last
-from fedrt.control.pacing import (
+from fedrt.control.allocation.allocate import (
+    allocate,
+    even_upload_energy_j,
+    slowest_compute_energy_j,
+)
+from fedrt.control.allocation.priced import PricedFleet
+from fedrt.control.pacing.energy_prices import (
     MOST_MOVE,
     MOST_PRICE,
     WORTH,
@@ -20,7 +24,11 @@ from fedrt.control.pacing import (
     least_price_s_per_j,
     spending,
 )
-from fedrt.control.priced import PricedFleet
+from fedrt.control.pacing.expected_finish import (
+    allocate_with_foresight,
+    guessed_later_s,
+    soft_share_last,
+)
 from fedrt.cost.uplink import hertz_seconds
 from fedrt.ledger import Pace, ReferenceRound
 from fedrt.world.simulated import SimulatedWorld

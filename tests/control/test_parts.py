@@ -7,10 +7,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from reference.exhaustive_topology import least_round_time_s
 
-from fedrt.control.consensus import consensus_limit, meets_limit
-from fedrt.control.mixing import MIXINGS, contraction, mixing_weights, slowest_contraction
-from fedrt.control.parts import links_by_part
-from fedrt.control.topology import best_links, finish_time_s, prune_greedily
+from fedrt.control.mixing.weights import MIXINGS, contraction, mixing_weights, slowest_contraction
+from fedrt.control.topology.components import links_by_part
+from fedrt.control.topology.consensus import consensus_limit, meets_limit
+from fedrt.control.topology.links import best_links, finish_time_s, prune_greedily
 from fedrt.graph import parts_of, same_parts
 from fedrt.policies.base import keep_all_links
 

@@ -11,8 +11,13 @@ from outcomes import failures_of
 from reference.instances import one_cluster
 from tiny import tiny
 
-from fedrt.control.allocation import allocate, allocate_evenly
-from fedrt.control.slowness import Slowness, SlownessSeen, expected_end, quickest_expected
+from fedrt.control.allocation.allocate import allocate, allocate_evenly
+from fedrt.control.allocation.slowness import (
+    Slowness,
+    SlownessSeen,
+    expected_end,
+    quickest_expected,
+)
 from fedrt.cost.outcome import Deadline, FailureRules, carry_out
 from fedrt.plan import Plan
 from fedrt.world.simulated import SimulatedWorld

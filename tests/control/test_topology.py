@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from reference.exhaustive_topology import least_round_time_s
 
-from fedrt.control.consensus import consensus_limit, meets_limit
-from fedrt.control.topology import best_links, finish_time_s, prune_greedily
+from fedrt.control.topology.consensus import consensus_limit, meets_limit
+from fedrt.control.topology.links import best_links, finish_time_s, prune_greedily
 from fedrt.graph import is_connected
 
 pytestmark = pytest.mark.numerical

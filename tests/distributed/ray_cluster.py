@@ -16,8 +16,8 @@ from trained import ROOT  # which also puts tools on the path
 from fedrt.distributed.engine_ray import RayEngine
 from fedrt.distributed.pool import Pool
 from fedrt.distributed.worker import Recipe, packed
-from fedrt.learning.engine import TrainingOrder
-from fedrt.learning.engine_stacked import StackedEngine
+from fedrt.learning.engines.engine import TrainingOrder
+from fedrt.learning.stacked.engine import StackedEngine
 
 assert (ROOT / "tools" / "ray_nodes.py").exists()
 from ray_nodes import Nodes  # noqa: E402

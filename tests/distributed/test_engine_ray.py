@@ -34,7 +34,7 @@ from fedrt.distributed.cluster import QUIET  # noqa: E402
 from fedrt.distributed.engine_ray import RayEngine, _Training  # noqa: E402
 from fedrt.distributed.pool import Pool  # noqa: E402
 from fedrt.errors import FedrtError, InputError  # noqa: E402
-from fedrt.learning.engine import DivergedError  # noqa: E402
+from fedrt.learning.engines.engine import DivergedError  # noqa: E402
 from fedrt.learning.evaluate import accuracy  # noqa: E402
 from fedrt.learning.tasks import Classification  # noqa: E402
 

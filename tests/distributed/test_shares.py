@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrt.distributed.shares import share_out
-from fedrt.learning.engine import TrainingOrder
+from fedrt.learning.engines.engine import TrainingOrder
 
 
 def order_of(edge_of_device: list[int], steps: list[int]) -> TrainingOrder:

@@ -26,7 +26,7 @@ from fedrt.experiments.kept import (
     write_kept,
 )
 from fedrt.experiments.paper import METHODS
-from fedrt.runs.directory import RunDirectory
+from fedrt.records.directory import RunDirectory
 from fedrt.runs.loop import make_world
 
 

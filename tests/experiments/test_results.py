@@ -10,14 +10,14 @@ import pytest
 from numpy.testing import assert_allclose
 from trained import ROOT
 
+from fedrt.data.originals import ORIGINALS
 from fedrt.experiments.cells import ROWS, SEEDS, TABLE, Cell, cells_of, in_full
 from fedrt.experiments.first_rounds import CASES, first_rounds
 from fedrt.experiments.kept import read_kept, replay
 from fedrt.experiments.table import csv_rows, table_rows
-from fedrt.files import write_csv
-from fedrt.learning.originals import ORIGINALS
 from fedrt.report.reproduction import latex_table, markdown_table
 from fedrt.runs.loop import make_world
+from fedrt.system.files import write_csv
 
 pytestmark = pytest.mark.numerical
 

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fedrt.control.mixing import MIXINGS, metropolis_weights
-from fedrt.learning import aggregate
-from fedrt.learning.aggregate import average, distance_to_average, mix, pairwise_distance
+from fedrt.control.mixing.weights import MIXINGS, metropolis_weights
+from fedrt.learning import gossip as aggregate
 from fedrt.learning.aggregators import Mean, averaging_weights
+from fedrt.learning.gossip import average, distance_to_average, mix, pairwise_distance
 
 pytestmark = pytest.mark.numerical
 
@@ -123,7 +123,7 @@ def test_many_models_have_the_distances_of_few(monkeypatch):
     u[12] = u[11]
     u[12, 4] += 1e-6
     many = pairwise_distance(u)
-    monkeypatch.setattr("fedrt.learning.aggregate.FEW_MODELS", 90)
+    monkeypatch.setattr("fedrt.learning.gossip.FEW_MODELS", 90)
     assert_allclose(many, pairwise_distance(u), rtol=1e-10)
     assert_array_equal(many, many.T)
     assert many[3, 7] == many[9, 7] == many[4, 4] == 0
@@ -145,7 +145,7 @@ def test_blocks_of_columns_change_nothing(wide, monkeypatch):
     rng = np.random.default_rng(3)
     models = torch.as_tensor(rng.normal(size=(5, 83)))
     weights = rng.dirichlet(np.ones(5), 5)
-    monkeypatch.setattr("fedrt.learning.aggregate.WIDE", wide)
+    monkeypatch.setattr("fedrt.learning.gossip.WIDE", wide)
     whole = models.numpy()
     mixed = np.linalg.matrix_power(weights, 3) @ whole
     assert_allclose(mix(models, weights, 3).numpy(), mixed, rtol=1e-12)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from fedrt.learning.batches import Batches
+from fedrt.data.batches import Batches
 
 SIZES = (5, 1, 40, 17, 8)
 DEVICES = np.arange(5)

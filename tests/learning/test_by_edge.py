@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from learning_cases import engine_case, method
 
-from fedrt.learning import engine_stacked
-from fedrt.learning.engine import TrainingOrder
-from fedrt.learning.engine_stacked import StackedEngine, _edge_blocks
+from fedrt.learning.engines.engine import TrainingOrder
+from fedrt.learning.stacked import engine as engine_stacked
+from fedrt.learning.stacked.engine import StackedEngine, _edge_blocks
 
 pytestmark = pytest.mark.numerical
 

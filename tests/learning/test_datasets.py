@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_allclose, assert_array_equal
 
+from fedrt.data.catalogue import Dataset, channel_stats, draw_writers, load_dataset
+from fedrt.data.hub import fetch_original
 from fedrt.errors import InputError
-from fedrt.learning.datasets import Dataset, channel_stats, draw_writers, load_dataset
-from fedrt.learning.fetch import fetch_original
 
 real = pytest.mark.skipif(
     not os.environ.get("FEDRT_DATA"), reason="FEDRT_DATA names no folder with the real data sets"

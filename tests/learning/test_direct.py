@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as fn
 
-from fedrt.learning.direct import LEAST, convolve, is_direct, tiling
-from fedrt.learning.register_tiles import ACROSS, TILES, lanes
+from fedrt.learning.stacked.kernels.direct import LEAST, convolve, is_direct, tiling
+from fedrt.learning.stacked.kernels.register_tiles import ACROSS, TILES, lanes
 
 pytestmark = pytest.mark.numerical
 

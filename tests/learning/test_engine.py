@@ -17,8 +17,8 @@ from learning_cases import SAME_EVERYWHERE, SHAPES, SMOOTH, Case, engine_case, n
 from numpy.testing import assert_allclose
 from torch.nn import functional as fn
 
-from fedrt.learning.datasets import Dataset
-from fedrt.learning.engine import DivergedError
+from fedrt.data.catalogue import Dataset
+from fedrt.learning.engines.engine import DivergedError
 from fedrt.learning.setup import ENGINES
 
 ENGINE_NAMES = list(ENGINES)

@@ -8,7 +8,7 @@ import torch
 from learning_cases import CPU, noise, state_vector
 from torch import nn
 
-from fedrt.learning import compiled
+from fedrt.learning.engines.samples import Samples
 from fedrt.learning.evaluate import (
     BATCH,
     COMPILED_BATCH,
@@ -16,9 +16,9 @@ from fedrt.learning.evaluate import (
     StackedAccuracy,
     accuracy,
 )
-from fedrt.learning.flat import FlatModel
-from fedrt.learning.models import make_model
-from fedrt.learning.samples import Samples
+from fedrt.learning.models.architectures import make_model
+from fedrt.learning.models.flat import FlatModel
+from fedrt.learning.stacked import compiled
 from fedrt.learning.tasks import Classification
 
 pytestmark = pytest.mark.numerical

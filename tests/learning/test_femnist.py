@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from fedrt.learning.datasets import load_dataset
-from fedrt.learning.learner import Trainer
-from fedrt.learning.originals import ORIGINALS
-from fedrt.learning.partition import load_divided
+from fedrt.data.catalogue import load_dataset
+from fedrt.data.originals import ORIGINALS
+from fedrt.data.partition import load_divided
 from fedrt.learning.setup import make_setup
+from fedrt.learning.trainer import Trainer
 from fedrt.policies import make_policy
 from fedrt.runs.loop import simulate_rounds
 from fedrt.scenario import load_scenario

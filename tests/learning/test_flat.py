@@ -8,8 +8,8 @@ from learning_cases import CPU, SHAPES, state_vector
 from torch import nn
 from torch.nn import functional as fn
 
-from fedrt.learning.flat import FlatModel
-from fedrt.learning.models import MODELS, make_model, parameter_count
+from fedrt.learning.models.architectures import MODELS, make_model, parameter_count
+from fedrt.learning.models.flat import FlatModel
 
 pytestmark = pytest.mark.numerical
 

@@ -18,11 +18,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
+from fedrt.data.catalogue import load_dataset
+from fedrt.data.cifar_pickle import cifar_pickle
+from fedrt.data.formats import MOST_SAMPLES, _idx_shape, cifar_binary, read_idx
+from fedrt.data.leaf import leaf_files, read_leaf
 from fedrt.errors import InputError
-from fedrt.learning.cifar_pickle import cifar_pickle
-from fedrt.learning.datasets import load_dataset
-from fedrt.learning.formats import MOST_SAMPLES, _idx_shape, cifar_binary, read_idx
-from fedrt.learning.leaf import leaf_files, read_leaf
 
 PICKLES = ["python2", *(f"pickle{protocol}" for protocol in range(6))]
 FORMS = [*PICKLES, "bin", "npz", "tar-python2", "tar-bin"]

@@ -8,14 +8,14 @@ import torch
 from learning_cases import engine_case, noise, small
 from test_stack import check, stacked
 
-from fedrt.learning import direct
-from fedrt.learning.batches import Batches
-from fedrt.learning.engine_stacked import FORMS, PLAIN
+from fedrt.data.batches import Batches
 from fedrt.learning.evaluate import accuracy, make_accuracies
-from fedrt.learning.models import MODELS
+from fedrt.learning.models.architectures import MODELS
 from fedrt.learning.setup import WorkerRecipe
+from fedrt.learning.stacked.engine import FORMS, PLAIN
+from fedrt.learning.stacked.kernels import direct
+from fedrt.learning.stacked.workers import WorkerEngine
 from fedrt.learning.tasks import Classification
-from fedrt.learning.workers import WorkerEngine
 
 pytestmark = pytest.mark.numerical
 

@@ -15,13 +15,13 @@ from learning_cases import small
 from numpy.testing import assert_allclose, assert_array_equal
 from torch.nn import functional as fn
 
-from fedrt.control.consensus import DistanceEstimate
-from fedrt.control.mixing import metropolis_weights
+from fedrt.control.mixing.weights import metropolis_weights
+from fedrt.control.topology.consensus import DistanceEstimate
+from fedrt.data.catalogue import load_dataset
 from fedrt.errors import InputError
-from fedrt.learning.datasets import load_dataset
-from fedrt.learning.learner import Trainer
-from fedrt.learning.models import make_model
+from fedrt.learning.models.architectures import make_model
 from fedrt.learning.setup import Setup, make_material, make_setup
+from fedrt.learning.trainer import Trainer
 from fedrt.plan import Gossip, Plan
 from fedrt.policies import POLICIES, make_policy
 from fedrt.rounds import ModelDistances, Outcome, Updates

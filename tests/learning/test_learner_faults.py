@@ -11,9 +11,9 @@ from learning_cases import small
 from numpy.testing import assert_allclose, assert_array_equal
 from test_learner import UNEVEN, SpyEngine, belief_of, distances_by_hand, placed, spied
 
-from fedrt.control.consensus import DistanceEstimate
-from fedrt.learning.learner import Trainer
+from fedrt.control.topology.consensus import DistanceEstimate
 from fedrt.learning.setup import make_setup
+from fedrt.learning.trainer import Trainer
 from fedrt.plan import Gossip
 from fedrt.policies import make_policy
 from fedrt.runs.loop import simulate_rounds

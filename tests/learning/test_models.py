@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from fedrt.errors import InputError
-from fedrt.learning.models import (
+from fedrt.learning.models.architectures import (
     MODELS,
     check_trains,
     cycles_per_sample,

@@ -13,15 +13,15 @@ from learning_cases import engine_case, method, small
 from torch.nn import functional as fn
 
 from fedrt.errors import InputError
-from fedrt.learning import compiled
 from fedrt.learning.aggregators import AGGREGATORS, averaging_weights
-from fedrt.learning.engine import TrainingOrder
-from fedrt.learning.engine_stacked import StackedEngine
+from fedrt.learning.engines.engine import TrainingOrder
 from fedrt.learning.optimisers import OPTIMISERS
 from fedrt.learning.setup import Setup, make_setup
+from fedrt.learning.stacked import compiled
+from fedrt.learning.stacked.engine import StackedEngine
 from fedrt.learning.tasks import TASKS
-from fedrt.plugins import load_plugin
 from fedrt.scenario import model as settings
+from fedrt.system.plugins import load_plugin
 from fedrt.world.simulated import SimulatedWorld
 
 pytestmark = pytest.mark.numerical

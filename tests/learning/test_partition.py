@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from fedrt.data.catalogue import Dataset
+from fedrt.data.partition import load_divided, partition
 from fedrt.errors import InputError
-from fedrt.learning.datasets import Dataset
-from fedrt.learning.partition import load_divided, partition
 from fedrt.scenario import load_scenario
 from fedrt.scenario.model import (
     BootstrapPartition,

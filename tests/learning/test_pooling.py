@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as fn
 
-from fedrt.learning.pooling import over_space, windows_side_by_side
+from fedrt.learning.stacked.kernels.pooling import over_space, windows_side_by_side
 
 pytestmark = pytest.mark.numerical
 

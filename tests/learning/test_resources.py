@@ -14,8 +14,8 @@ import torch
 from tiny import as_options
 
 from fedrt.errors import FedrtError
-from fedrt.learning import resources
-from fedrt.learning.resources import refuse_too_little, scarce, tensors_in, why_it_died
+from fedrt.learning.stacked import resources
+from fedrt.learning.stacked.resources import refuse_too_little, scarce, tensors_in, why_it_died
 
 RUN = ["run", "quickstart", "--workers", "2", "--device", "cpu"]
 RUN += as_options("rounds.global_rounds=1", "learning.model=small-cnn", "learning.batch_size=4")

@@ -11,9 +11,9 @@ from test_stack import check, stacked
 from torch import fx, nn
 from torch.nn import functional as fn
 
-from fedrt.learning.models import MODELS
-from fedrt.learning.reorder import pool_before_relu
-from fedrt.learning.rows import FEW, MANY, NARROW, convolve
+from fedrt.learning.models.architectures import MODELS
+from fedrt.learning.stacked.kernels.rows import FEW, MANY, NARROW, convolve
+from fedrt.learning.stacked.reorder import pool_before_relu
 
 pytestmark = pytest.mark.numerical
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from learning_cases import CPU, noise
 from numpy.testing import assert_allclose
 
-from fedrt.learning.datasets import Dataset, load_dataset
-from fedrt.learning.samples import Samples, augment
+from fedrt.data.catalogue import Dataset, load_dataset
+from fedrt.learning.engines.samples import Samples, augment
 
 pytestmark = pytest.mark.numerical
 

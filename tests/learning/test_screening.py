@@ -13,9 +13,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from fedrt.learning.aggregators import Mean, Median, TrimmedMean
 from fedrt.learning.aggregators.trimmed_mean import COLUMNS, trimmed_mean
-from fedrt.learning.engine import ACCEPTED, DivergedError, Screening, edge_starts
-from fedrt.learning.screening import attacked, edge_groups, judged
-from fedrt.learning.workers import WorkerEngine, split_order
+from fedrt.learning.engines.engine import ACCEPTED, DivergedError, Screening, edge_starts
+from fedrt.learning.engines.screening import attacked, edge_groups, judged
+from fedrt.learning.stacked.workers import WorkerEngine, split_order
 from fedrt.rounds import REASONS
 from fedrt.scenario.faults import Noise, NotANumber, SignFlip, WrongShape
 

@@ -19,12 +19,12 @@ from learning_cases import CPU, SAME_EVERYWHERE, SHAPES, Case, engine_case, meth
 from torch import nn
 from torch.nn import functional as fn
 
-from fedrt.learning import compiled
-from fedrt.learning.engine_stacked import StackedEngine
 from fedrt.learning.evaluate import accuracy
-from fedrt.learning.grouped import convolve, has_grouped_gradient
-from fedrt.learning.models import MODELS
-from fedrt.learning.stack import StackedModule, _keeps_channels
+from fedrt.learning.models.architectures import MODELS
+from fedrt.learning.stacked import compiled
+from fedrt.learning.stacked.engine import StackedEngine
+from fedrt.learning.stacked.kernels.grouped import convolve, has_grouped_gradient
+from fedrt.learning.stacked.stack import StackedModule, _keeps_channels
 from fedrt.learning.tasks import Classification
 
 pytestmark = pytest.mark.numerical

@@ -13,15 +13,16 @@ from hypothesis import strategies as st
 from learning_cases import engine_case, method, small
 
 from fedrt.learning import setup as setups
-from fedrt.learning import tuning as tunings
-from fedrt.learning.engine import DivergedError
-from fedrt.learning.engine_stacked import FORMS, PLAIN, StackedEngine
-from fedrt.learning.models import make_model
+from fedrt.learning.engines.engine import DivergedError
+from fedrt.learning.models.architectures import make_model
 from fedrt.learning.setup import find_tuning, make_material, make_setup
-from fedrt.learning.tuning import CHUNKS, Trial, Trials, Tuning, choose, cores, forms_for, measure
-from fedrt.learning.tuning_cache import cache_file, machine, read_trials, read_tuning
-from fedrt.learning.tuning_cache import remembered as remembered_by
-from fedrt.learning.workers import WorkerEngine
+from fedrt.learning.stacked import tuning as tunings
+from fedrt.learning.stacked.engine import FORMS, PLAIN, StackedEngine
+from fedrt.learning.stacked.tuning import CHUNKS, Trial, Trials, Tuning, choose, forms_for, measure
+from fedrt.learning.stacked.tuning_cache import cache_file, machine, read_trials, read_tuning
+from fedrt.learning.stacked.tuning_cache import remembered as remembered_by
+from fedrt.learning.stacked.workers import WorkerEngine
+from fedrt.system.machine import cores
 from fedrt.world.simulated import SimulatedWorld
 
 remembered = partial(remembered_by, read=read_tuning)

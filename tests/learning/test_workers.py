@@ -17,15 +17,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from learning_cases import CPU, SHAPES, Case, engine_case, method
 
+from fedrt.data.batches import Batches
 from fedrt.errors import FedrtError
-from fedrt.learning import workers
-from fedrt.learning.batches import Batches
-from fedrt.learning.engine import DivergedError, TrainingOrder
-from fedrt.learning.engine_stacked import StackedEngine
-from fedrt.learning.flat import FlatModel
-from fedrt.learning.models import make_model
-from fedrt.learning.samples import Samples
-from fedrt.learning.workers import WorkerEngine, split_order
+from fedrt.learning.engines.engine import DivergedError, TrainingOrder
+from fedrt.learning.engines.samples import Samples
+from fedrt.learning.models.architectures import make_model
+from fedrt.learning.models.flat import FlatModel
+from fedrt.learning.stacked import workers
+from fedrt.learning.stacked.engine import StackedEngine
+from fedrt.learning.stacked.workers import WorkerEngine, split_order
 
 pytestmark = pytest.mark.numerical
 

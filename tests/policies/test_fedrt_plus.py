@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from tiny import tiny
 
-from fedrt.control.allocation import allocate
-from fedrt.control.mixing import contraction, mixing_of
+from fedrt.control.allocation.allocate import allocate
+from fedrt.control.mixing.weights import contraction, mixing_of
 from fedrt.cost.round import price
 from fedrt.decision import plan_round, read_state
 from fedrt.errors import InfeasibleError

@@ -10,11 +10,12 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from tiny import tiny
 
-from fedrt.control.allocation import allocate_evenly
-from fedrt.control.gossip import RatedGossip, choose_gossip
-from fedrt.control.pacing import Prices, least_price_s_per_j
-from fedrt.control.priced import PricedFleet
-from fedrt.control.slowness import Slowness, quickest_expected
+from fedrt.control.allocation.allocate import allocate_evenly
+from fedrt.control.allocation.priced import PricedFleet
+from fedrt.control.allocation.slowness import Slowness, quickest_expected
+from fedrt.control.mixing.gossip import RatedGossip, choose_gossip
+from fedrt.control.pacing.energy_prices import Prices, least_price_s_per_j
+from fedrt.control.topology.consensus import see_backhaul
 from fedrt.cost.backhaul import link_time_s
 from fedrt.cost.outcome import Deadline
 from fedrt.cost.round import price
@@ -22,7 +23,7 @@ from fedrt.ledger import PartOfBooks
 from fedrt.plan import Gossip
 from fedrt.policies import fedrt_plus
 from fedrt.policies.fedrt_plus import FedRTPlus, Memory
-from fedrt.runs.loop import make_world, open_ledger, see_backhaul, simulate_rounds
+from fedrt.runs.loop import make_world, open_ledger, simulate_rounds
 from fedrt.runs.reference import Reference
 
 pytestmark = pytest.mark.numerical

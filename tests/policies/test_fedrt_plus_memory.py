@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 from tiny import tiny
 
-from fedrt.control import foresight
-from fedrt.control.foresight import FEWEST
-from fedrt.control.gossip import RatedGossip
-from fedrt.control.pacing import Prices
+from fedrt.control.mixing.gossip import RatedGossip
+from fedrt.control.pacing import expected_finish as foresight
+from fedrt.control.pacing.energy_prices import Prices
+from fedrt.control.pacing.expected_finish import FEWEST
+from fedrt.control.topology.consensus import see_backhaul
 from fedrt.cost.backhaul import link_time_s
 from fedrt.plan import Gossip
 from fedrt.policies.fedrt_plus import FedRTPlus, Memory, _keeps_limits
-from fedrt.runs.loop import make_world, see_backhaul, simulate_rounds
+from fedrt.runs.loop import make_world, simulate_rounds
 
 # Long enough for rounds of the run itself to take the place of the first guess.
 LONG = f"rounds.global_rounds={FEWEST + 3}"

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fedrt.control.allocation import allocate, allocate_evenly
-from fedrt.control.topology import prune_greedily
+from fedrt.control.allocation.allocate import allocate, allocate_evenly
+from fedrt.control.topology.links import prune_greedily
 from fedrt.cost.backhaul import link_time_s
 from fedrt.cost.round import price
 from fedrt.decision import plan_round, read_state

@@ -1,4 +1,4 @@
-"""The problem of `fedrt.control.priced` for one cluster, stated in CVXPY, solved by Clarabel."""
+"""The problem of `control.allocation.priced` for one cluster, in CVXPY, solved by Clarabel."""
 
 from __future__ import annotations
 

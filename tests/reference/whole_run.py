@@ -12,8 +12,8 @@ import itertools
 import cvxpy as cp
 import numpy as np
 
-from fedrt.runs.hindsight import whole_run
-from fedrt.runs.loop import see_backhaul
+from fedrt.bound.whole_run import whole_run
+from fedrt.control.topology.consensus import see_backhaul
 from fedrt.world.simulated import SimulatedWorld
 
 SLACK = 1e-7

@@ -15,7 +15,6 @@ from fedrt.cli import main
 from fedrt.report.figures import (
     draw_seeds,
     front_figure,
-    key_label,
     legend_below,
     new_figure,
     policy_style,
@@ -25,10 +24,11 @@ from fedrt.report.figures import (
     sweep_figure,
 )
 from fedrt.report.learning import accuracy_figure
-from fedrt.runs.front import BUDGET, front_points
-from fedrt.runs.size import Try, search
-from fedrt.runs.span import Span
-from fedrt.runs.sweep import plan_sweep, run_sweep
+from fedrt.studies.front import BUDGET, front_points
+from fedrt.studies.labels import key_label
+from fedrt.studies.size import Try, search
+from fedrt.studies.span import Span
+from fedrt.studies.sweep import plan_sweep, run_sweep
 
 SHORT = ["rounds.global_rounds=2", "name=a$b^$c"]
 

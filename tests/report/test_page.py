@@ -18,12 +18,12 @@ from tiny import tiny
 from trained import trained
 
 from fedrt.cli import main
+from fedrt.records.summary import PARTS
 from fedrt.report.page import detail as detail_module
 from fedrt.report.page import write
 from fedrt.report.page.collect import collect
-from fedrt.runs.account import PARTS
-from fedrt.runs.estimate import estimate
 from fedrt.scenario import load_scenario
+from fedrt.studies.estimate import estimate
 
 
 def rows_of(path: Path) -> list[dict]:

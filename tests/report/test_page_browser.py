@@ -14,7 +14,7 @@ from tiny import tiny
 from viewer import Viewer
 
 from fedrt.report.page.write import write_page
-from fedrt.runs.estimate import estimate
+from fedrt.studies.estimate import estimate
 
 
 @pytest.fixture(scope="module")

@@ -24,14 +24,14 @@ from trained import TRAINING
 
 from fedrt.cli import main
 from fedrt.policies import make_policy
+from fedrt.records.directory import RunDirectory
+from fedrt.records.history import History
 from fedrt.report.page.cache import Cache
 from fedrt.report.page.collect import collect
 from fedrt.report.page.encode import page_json
-from fedrt.report.page.serve import Server
-from fedrt.runs.directory import RunDirectory
-from fedrt.runs.estimate import estimate
-from fedrt.runs.history import History
+from fedrt.report.serve import Server
 from fedrt.runs.loop import make_world, simulate_rounds
+from fedrt.studies.estimate import estimate
 
 TESTS = Path(__file__).parents[1]
 ROUNDS = 60
@@ -301,7 +301,7 @@ class Growing:
 
 def test_a_look_reads_what_is_new(tmp_path, monkeypatch):
     """With groups of 100 rows: 14 of devices, 6 of edges, 3 of links and 1 of rounds a round."""
-    monkeypatch.setattr("fedrt.runs.directory.ROWS_IN_A_GROUP", 100)
+    monkeypatch.setattr("fedrt.records.directory.ROWS_IN_A_GROUP", 100)
     run = Growing(tmp_path / "run", 400, monkeypatch)
     run.grow(200)
     # The links are read twice: once to see how many there are.
@@ -318,7 +318,7 @@ def test_a_look_reads_what_is_new(tmp_path, monkeypatch):
 
 
 def test_a_run_that_begins_anew_is_read_anew(tmp_path, monkeypatch):
-    monkeypatch.setattr("fedrt.runs.directory.ROWS_IN_A_GROUP", 100)
+    monkeypatch.setattr("fedrt.records.directory.ROWS_IN_A_GROUP", 100)
     run = Growing(tmp_path / "run", 60, monkeypatch)
     run.grow(60)
     run.look()

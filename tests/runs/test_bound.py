@@ -11,21 +11,21 @@ from hypothesis import strategies as st
 from reference.whole_run import least_total_time_s
 from tiny import as_options, tiny
 
+from fedrt.bound.whole_run import hindsight_bound
 from fedrt.cli import main
-from fedrt.control.allocation import allocate
-from fedrt.control.topology import best_links, finish_time_s
+from fedrt.control.allocation.allocate import allocate
+from fedrt.control.topology.consensus import see_backhaul
+from fedrt.control.topology.links import best_links, finish_time_s
 from fedrt.cost.backhaul import link_time_s
 from fedrt.cost.round import price
 from fedrt.policies import POLICIES
-from fedrt.runs.bound import (
+from fedrt.records.recorded import stand_in_distances
+from fedrt.studies.bound import (
     beyond_limits,
     bound_world,
     compare_to_bound,
     run_policy,
 )
-from fedrt.runs.hindsight import hindsight_bound
-from fedrt.runs.loop import see_backhaul
-from fedrt.runs.recorded import stand_in_distances
 from fedrt.world.simulated import SimulatedWorld
 
 pytestmark = pytest.mark.numerical

@@ -13,8 +13,8 @@ from numpy.testing import assert_allclose
 from reference.whole_run import least_total_time_s
 from test_bound import limits, small
 
-from fedrt.control.hindsight import LinkTimes, Prices, price_seconds
-from fedrt.runs.hindsight import hindsight_bound, whole_run
+from fedrt.bound.duality import LinkTimes, Prices, price_seconds
+from fedrt.bound.whole_run import hindsight_bound, whole_run
 from fedrt.world.simulated import SimulatedWorld
 
 # What the convex solver may leave of a run's time.

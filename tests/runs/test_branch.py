@@ -11,9 +11,9 @@ from test_identity import MINE, PLAIN, StopError, edit_json, set_line
 from trained import differences, go_on, start, train, trained
 
 from fedrt.cli import main
+from fedrt.records.overwrite import remove_results
 from fedrt.report.page.collect import collect
-from fedrt.runs.overwrite import remove_results
-from fedrt.runs.training import carry_on
+from fedrt.studies.training import carry_on
 
 STATIC = ("--policy", "static-t", "--set", "learning.learning_rate=0.1")
 

@@ -12,10 +12,10 @@ from trained import TRAINING, differences, train, trained
 
 from fedrt.cli import main
 from fedrt.errors import InputError
-from fedrt.learning.engine_sequential import SequentialEngine
-from fedrt.runs.compare import go_on, read_comparison, start_comparison
-from fedrt.runs.directory import RunDirectory
-from fedrt.runs.training import RunOptions
+from fedrt.learning.engines.sequential import SequentialEngine
+from fedrt.records.directory import RunDirectory
+from fedrt.studies.compare import go_on, read_comparison, start_comparison
+from fedrt.studies.training import RunOptions
 
 OPTIONS = [word for text in TRAINING for word in ("--set", text)]
 POLICIES = ["fedrt", "static-t", "ce-fedavg", "mll-sgd"]

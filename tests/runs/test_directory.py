@@ -20,9 +20,9 @@ from tiny import as_options, tiny
 from fedrt.cli import main
 from fedrt.errors import InfeasibleError
 from fedrt.policies import POLICIES
-from fedrt.runs import directory as directory_module
-from fedrt.runs.estimate import estimate
+from fedrt.records import directory as directory_module
 from fedrt.scenario import load_scenario
+from fedrt.studies.estimate import estimate
 
 TABLES = ("rounds.parquet", "edges.parquet", "links.parquet", "devices.parquet")
 WHOLE = {*TABLES, "config.toml", "run.json", "environment.json", "summary.json"}
@@ -172,8 +172,8 @@ import sys
 sys.path.insert(0, {tests!r})
 from pathlib import Path
 from tiny import tiny
-from fedrt.runs.directory import RunDirectory
-from fedrt.runs.estimate import estimate
+from fedrt.records.directory import RunDirectory
+from fedrt.studies.estimate import estimate
 RunDirectory.save_sometimes = RunDirectory.save
 print("ready", flush=True)
 estimate(tiny("rounds.global_rounds=5000"), ["ce-fedavg"], [0], Path({out!r}))

@@ -7,8 +7,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from fedrt.learning.learner import Trainer
 from fedrt.learning.setup import make_setup
+from fedrt.learning.trainer import Trainer
 from fedrt.policies import make_policy
 from fedrt.runs.loop import make_world, simulate_rounds
 from fedrt.scenario import load_scenario

@@ -16,11 +16,11 @@ from trained import train, trained
 
 from fedrt.cli import main
 from fedrt.graph import parts_of
-from fedrt.learning.learner import Trainer
 from fedrt.learning.setup import make_setup
+from fedrt.learning.trainer import Trainer
 from fedrt.policies import POLICIES, make_policy
-from fedrt.runs.account import Account
-from fedrt.runs.failures import COUNTS
+from fedrt.records.failures import COUNTS
+from fedrt.records.summary import Account
 from fedrt.runs.loop import simulate_rounds
 from fedrt.world.simulated import SimulatedWorld
 

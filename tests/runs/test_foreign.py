@@ -12,11 +12,11 @@ from trained import OPTIONS, go_on, start, train, trained
 
 from fedrt.cli import main
 from fedrt.errors import FedrtError, InputError
-from fedrt.runs.checkpoint import Checkpoints
-from fedrt.runs.compare import start_comparison
-from fedrt.runs.directory import RunDirectory, run_name
-from fedrt.runs.foreign import refuse_links
-from fedrt.torn import clear_torn
+from fedrt.records.checkpoint import Checkpoints
+from fedrt.records.directory import RunDirectory, run_name
+from fedrt.records.foreign import refuse_links
+from fedrt.studies.compare import start_comparison
+from fedrt.system.torn import clear_torn
 
 MINE = "my own work\n"
 

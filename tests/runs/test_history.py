@@ -10,9 +10,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from tiny import tiny
 
 from fedrt.policies import POLICIES, make_policy
-from fedrt.runs.estimate import estimate_run
-from fedrt.runs.history import History
+from fedrt.records.history import History
 from fedrt.runs.loop import simulate_rounds
+from fedrt.studies.estimate import estimate_run
 from fedrt.world.fleet import draw_fleet
 from fedrt.world.simulated import SimulatedWorld
 

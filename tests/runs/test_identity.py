@@ -12,13 +12,13 @@ import pytest
 from trained import OPTIONS, go_on, start, trained
 
 from fedrt.cli import main
+from fedrt.data.catalogue import Dataset
+from fedrt.data.digest import data_digest
 from fedrt.errors import InputError
-from fedrt.learning.data_digest import data_digest
-from fedrt.learning.datasets import Dataset
-from fedrt.runs.compare import go_on as go_on_comparing
-from fedrt.runs.compare import read_comparison, start_comparison
-from fedrt.runs.identity import changes, file_digest, identity_of
-from fedrt.runs.training import carry_on
+from fedrt.records.identity import changes, file_digest, identity_of
+from fedrt.studies.compare import go_on as go_on_comparing
+from fedrt.studies.compare import read_comparison, start_comparison
+from fedrt.studies.training import carry_on
 
 PLAIN = ("learning.model='small-cnn'", "learning.model_bits=194880")
 

@@ -21,13 +21,13 @@ from fedrt.cli import main
 from fedrt.cost.round import price
 from fedrt.decision import plan_round
 from fedrt.errors import InfeasibleError, InputError
-from fedrt.learning.learner import Trainer
 from fedrt.learning.setup import Setup, make_setup
+from fedrt.learning.trainer import Trainer
 from fedrt.plan import plan_problems
 from fedrt.policies import make_policy
-from fedrt.runs.account import Account
+from fedrt.records.summary import Account
 from fedrt.runs.loop import simulate_rounds
-from fedrt.runs.training import carry_on
+from fedrt.studies.training import carry_on
 from fedrt.world.simulated import SimulatedWorld
 
 pytestmark = pytest.mark.numerical

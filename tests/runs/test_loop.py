@@ -11,12 +11,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from tiny import tiny
 
 from fedrt.cli import main
-from fedrt.control.consensus import unlinked_distance
+from fedrt.control.topology.consensus import see_backhaul, unlinked_distance
 from fedrt.errors import InfeasibleError, InputError
 from fedrt.graph import is_connected
 from fedrt.policies import POLICIES, make_policy
 from fedrt.runs.executor import StandIn, known_to_all
-from fedrt.runs.loop import see_backhaul, simulate_rounds
+from fedrt.runs.loop import simulate_rounds
 from fedrt.runs.rounds import GlobalRound
 from fedrt.world.simulated import SimulatedWorld
 

@@ -7,11 +7,16 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from tiny import tiny
 
-from fedrt.control.consensus import DistanceEstimate, consensus_limit, unlinked_distance
+from fedrt.control.topology.consensus import (
+    DistanceEstimate,
+    consensus_limit,
+    see_backhaul,
+    unlinked_distance,
+)
 from fedrt.policies import make_policy
 from fedrt.rounds import ModelDistances
 from fedrt.runs.executor import StandIn
-from fedrt.runs.loop import see_backhaul, simulate_rounds
+from fedrt.runs.loop import simulate_rounds
 from fedrt.world.simulated import SimulatedWorld
 
 FOUR = ("fleet.num_edges=4", "fleet.num_devices=8", "fleet.cluster_sizes=even")

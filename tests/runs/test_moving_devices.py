@@ -15,12 +15,12 @@ from test_faults import EVERYTHING, check_books
 from tiny import tiny
 from trained import differences, start, train, trained
 
-from fedrt.learning.learner import Trainer
 from fedrt.learning.setup import make_setup
+from fedrt.learning.trainer import Trainer
 from fedrt.policies import POLICIES, make_policy
-from fedrt.runs.account import Account
+from fedrt.records.summary import Account
 from fedrt.runs.loop import simulate_rounds
-from fedrt.runs.training import carry_on
+from fedrt.studies.training import carry_on
 from fedrt.world.simulated import SimulatedWorld
 
 pytestmark = pytest.mark.numerical
@@ -207,7 +207,7 @@ class StopError(Exception):
 def test_a_run_that_was_stopped_goes_on_to_the_bit(policy, settings, tmp_path, monkeypatch):
     """Stopped before the move, in the round of it, and after it."""
     monkeypatch.setattr(
-        "fedrt.runs.training.make_world", lambda scenario, seed, _: Moving(scenario, seed)
+        "fedrt.studies.training.make_world", lambda scenario, seed, _: Moving(scenario, seed)
     )
     whole = train(tmp_path / "whole", trained(*settings), policy, device_rows=True)
     devices = parquet.read_table(whole / "devices.parquet").to_pylist()

@@ -18,10 +18,10 @@ from tiny import as_options
 from trained import OPTIONS, start, train, trained
 
 from fedrt.cli import main
-from fedrt.report.page.serve import Watched
-from fedrt.runs.compare import go_on, start_comparison
-from fedrt.runs.estimate import estimate
-from fedrt.runs.training import carry_on
+from fedrt.report.serve import Watched
+from fedrt.studies.compare import go_on, start_comparison
+from fedrt.studies.estimate import estimate
+from fedrt.studies.training import carry_on
 
 CASES = int(os.environ.get("FEDRT_MUTATIONS", "60"))
 SEED = os.environ.get("FEDRT_MUTATION_SEED", "0")

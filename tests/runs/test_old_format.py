@@ -12,8 +12,8 @@ from trained import start, train, trained
 
 from fedrt.cli import main
 from fedrt.report.page.collect import collect
-from fedrt.runs.compare import go_on, start_comparison
-from fedrt.runs.training import RunOptions, carry_on
+from fedrt.studies.compare import go_on, start_comparison
+from fedrt.studies.training import RunOptions, carry_on
 
 NEWER = {"trains", "left_out"}
 """Columns that tables of version 1 do not have."""

@@ -13,8 +13,8 @@ from trained import TRAINING, start, train, trained
 
 from fedrt.cli import main
 from fedrt.errors import InputError
-from fedrt.runs.directory import RunDirectory
-from fedrt.runs.overwrite import remove_results
+from fedrt.records.directory import RunDirectory
+from fedrt.records.overwrite import remove_results
 
 FEW = as_options("rounds.global_rounds=2")
 TRAINED = [word for text in TRAINING for word in ("--set", text)]

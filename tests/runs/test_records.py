@@ -12,14 +12,14 @@ from test_faults import EVERYTHING
 from tiny import tiny
 
 from fedrt.errors import InputError
-from fedrt.learning.learner import Trainer
 from fedrt.learning.setup import make_setup
+from fedrt.learning.trainer import Trainer
 from fedrt.policies import make_policy
+from fedrt.records.checkpoint import Checkpoints
+from fedrt.records.records import BadRecordError, RunSize, packed, unpacked
 from fedrt.rounds import ModelDistances
-from fedrt.runs.checkpoint import Checkpoints
 from fedrt.runs.executor import StandIn
 from fedrt.runs.loop import simulate_rounds
-from fedrt.runs.records import BadRecordError, RunSize, packed, unpacked
 from fedrt.runs.rounds import PastEdgeRound
 from fedrt.world.simulated import SimulatedWorld
 

@@ -22,13 +22,13 @@ from trained import OPTIONS, campaign, differences, go_on, start, train, trained
 from fedrt.cli import main
 from fedrt.errors import FedrtError, InputError
 from fedrt.policies.fedrt import FedRT
-from fedrt.runs.checkpoint import Checkpoints, _read
-from fedrt.runs.directory import SUMMARY, TRAINED_SUMMARY, RunDirectory
-from fedrt.runs.estimate import estimate
+from fedrt.records.checkpoint import Checkpoints, _read
+from fedrt.records.directory import SUMMARY, TRAINED_SUMMARY, RunDirectory
+from fedrt.records.records import packed
 from fedrt.runs.loop import simulate_rounds
-from fedrt.runs.records import packed
-from fedrt.runs.training import carry_on, start_run
-from fedrt.torn import TORN
+from fedrt.studies.estimate import estimate
+from fedrt.studies.training import carry_on, start_run
+from fedrt.system.torn import TORN
 from fedrt.world.simulated import SimulatedWorld
 
 pytestmark = pytest.mark.numerical
@@ -177,7 +177,7 @@ def test_with_no_checkpoint_yet(untouched, tmp_path):
 
 
 def test_it_does_not_train_again_what_a_checkpoint_holds(tmp_path, monkeypatch):
-    from fedrt.learning.learner import Trainer
+    from fedrt.learning.trainer import Trainer
 
     run = stopped(tmp_path / "run", 4, checkpoint_every=3)
     turns = []
@@ -451,7 +451,7 @@ def test_a_run_that_another_process_ends_meanwhile_is_not_run_again(
 def test_a_finished_run_prints_its_summary(untouched, tmp_path, capsys, monkeypatch):
     run = shutil.copytree(untouched(), tmp_path / "run")
     before = {path: path.stat().st_mtime_ns for path in run.rglob("*")}
-    monkeypatch.setattr("fedrt.runs.training.opened_trainer", None)
+    monkeypatch.setattr("fedrt.studies.training.opened_trainer", None)
     for _ in range(2):
         assert main(["run", "--allow-code", "--resume", str(run), "--json"]) == 0
         out, err = capsys.readouterr()

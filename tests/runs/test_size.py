@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from fedrt.cli import main
 from fedrt.errors import InputError
-from fedrt.runs.estimate import estimate
-from fedrt.runs.size import Try, search, size
-from fedrt.runs.size_answer import size_sentence, unreachable, verdict
-from fedrt.runs.span import GRID, Span, fit_span, read_span
 from fedrt.scenario import load_scenario
+from fedrt.studies.estimate import estimate
+from fedrt.studies.size import Try, search, size
+from fedrt.studies.size_answer import size_sentence, unreachable, verdict
+from fedrt.studies.span import GRID, Span, fit_span, read_span
 from fedrt.units import read_duration
 
 SHORT = ["rounds.global_rounds=3", "fleet.energy_j_per_edge_round=0.1"]

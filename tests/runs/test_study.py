@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fedrt.cli import main
-from fedrt.runs.study import Points, opened_points
+from fedrt.studies.study import Points, opened_points
 
 FEW = ["--set", "rounds.global_rounds=2", "--seeds", "0,1"]
 STUDIES = {
@@ -98,7 +98,7 @@ def test_a_killed_process_keeps_what_it_had(kind, sent, whole, tmp_path):
     program = f"""
 import os, sys
 from fedrt.cli import main
-from fedrt.runs.study import Points
+from fedrt.studies.study import Points
 once, parts = Points.once, []
 def counted(self, asked, make, *rest):
     def count():

@@ -13,11 +13,11 @@ from pyarrow import parquet
 from trained import differences, go_on, start, train, trained
 
 from fedrt.errors import FedrtError, InfeasibleError, InputError
-from fedrt.learning.engine import DivergedError
-from fedrt.runs.checkpoint import Checkpoints
-from fedrt.runs.estimate import estimate
-from fedrt.runs.training import carry_on
+from fedrt.learning.engines.engine import DivergedError
+from fedrt.records.checkpoint import Checkpoints
 from fedrt.scenario import load_scenario
+from fedrt.studies.estimate import estimate
+from fedrt.studies.training import carry_on
 
 pytestmark = pytest.mark.numerical
 
@@ -201,8 +201,8 @@ def test_what_stopped_a_run_is_told_even_if_the_tables_cannot_be_saved(tmp_path,
     def full(self, *args):
         raise FedrtError("no room for tables")
 
-    monkeypatch.setattr("fedrt.runs.directory.RunDirectory.save", full)
-    monkeypatch.setattr("fedrt.runs.directory.RunDirectory.save_sometimes", lambda *args: None)
+    monkeypatch.setattr("fedrt.records.directory.RunDirectory.save", full)
+    monkeypatch.setattr("fedrt.records.directory.RunDirectory.save_sometimes", lambda *args: None)
 
     def no_room(self, rounds, state):
         raise FedrtError("no room for checkpoints")

@@ -9,10 +9,10 @@ import pytest
 from test_identity import PLAIN, StopError, edit_json, stop
 from trained import differences, start, trained
 
-from fedrt.learning.tuning_cache import cache_file, cache_note
-from fedrt.runs.compare import go_on, read_comparison, start_comparison
-from fedrt.runs.options import RunOptions
-from fedrt.runs.training import carry_on
+from fedrt.learning.stacked.tuning_cache import cache_file, cache_note
+from fedrt.records.options import RunOptions
+from fedrt.studies.compare import go_on, read_comparison, start_comparison
+from fedrt.studies.training import carry_on
 
 STACKED = {"engine": "stacked", "workers": 1}
 

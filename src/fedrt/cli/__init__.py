@@ -13,7 +13,6 @@ import sys
 from collections.abc import Callable, Sequence
 
 from fedrt import __version__
-from fedrt.children import SAFE_PATH, environment
 from fedrt.cli import (
     bound,
     compare,
@@ -31,8 +30,9 @@ from fedrt.cli import (
 )
 from fedrt.cli.parser import Parser, typed_paths
 from fedrt.errors import FedrtError, reason
-from fedrt.plugins import only_allowed
-from fedrt.signals import TerminatedError, terminable
+from fedrt.system.children import SAFE_PATH, environment
+from fedrt.system.plugins import only_allowed
+from fedrt.system.signals import TerminatedError, terminable
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 """What printing fails with where the disk, or whatever stdout leads to, takes no more."""

@@ -6,8 +6,8 @@ import argparse
 import json
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from fedrt.checks import shown
 from fedrt.cli.parser import (
     Commands,
     Parser,
@@ -20,6 +20,10 @@ from fedrt.cli.parser import (
 )
 from fedrt.cli.study import add_resume, opened_study, take_up
 from fedrt.errors import InputError
+from fedrt.validation import shown
+
+if TYPE_CHECKING:
+    from fedrt.scenario import Scenario
 
 ASKED = ("directory", "policies", "seeds", "rho")
 
@@ -53,36 +57,17 @@ def run(args: argparse.Namespace) -> None:
     """Bound every seed's world and run every policy in it; print a table or JSON."""
     from rich.console import Console
 
-    from fedrt.files import gone_unless, write_json
+    from fedrt.records.recorded import recorded_distances, stand_in_distances
     from fedrt.report.bound import bound_table
     from fedrt.report.progress import round_progress, say_without_terminal
-    from fedrt.runs.bound import REFERENCE, bound_data, compare_to_bound, scenario_limit
-    from fedrt.runs.directory import read_run
     from fedrt.runs.loop import make_world
-    from fedrt.runs.recorded import recorded_distances, stand_in_distances
-    from fedrt.scenario import load_scenario
+    from fedrt.studies.bound import REFERENCE, bound_data, compare_to_bound, scenario_limit
+    from fedrt.system.files import gone_unless, write_json
     from fedrt.units import readable_time
 
     take_up(args, "bound", ASKED)
     policies, rho = read_policies(args.policies), read_rho(args.rho)
-    given = [args.scenario, args.seeds, *args.settings] if args.resume is None else []
-    if args.directory is not None:
-        if any(word is not None for word in given):
-            raise InputError(
-                f"--run {shown(args.directory)}: brings its own scenario and seed; leave out"
-                " SCENARIO, --seeds and --set"
-            )
-        args.directory = os.path.abspath(args.directory)
-        saved = read_run(Path(args.directory))
-        scenario, seeds = saved.scenario, [saved.seed]
-        args.scenario = str(Path(args.directory) / "config.toml")
-    elif args.scenario is None:
-        raise InputError("fedrt bound: give a scenario or --run DIR; try fedrt bound --help")
-    else:
-        scenario = load_scenario(args.scenario, args.settings)
-        seeds = read_seeds(args.seeds or "0")
-    if scenario.faults is not None:
-        raise InputError("scenario.faults: the bound is for fleets that do not fail; leave it out")
+    scenario, seeds = _worlds(args)
     if rho == "":
         rho = scenario_limit(scenario)
     names = policies if REFERENCE in policies else [*policies, REFERENCE]
@@ -111,6 +96,32 @@ def run(args: argparse.Namespace) -> None:
         return
     Console().print(bound_table(scenario, results))
     print(f"saved in {study.out}")
+
+
+def _worlds(args: argparse.Namespace) -> tuple[Scenario, list[int]]:
+    """The scenario and the seeds that are asked for: those of a run, or as given."""
+    from fedrt.records.directory import read_run
+    from fedrt.scenario import load_scenario
+
+    given = [args.scenario, args.seeds, *args.settings] if args.resume is None else []
+    if args.directory is not None:
+        if any(word is not None for word in given):
+            raise InputError(
+                f"--run {shown(args.directory)}: brings its own scenario and seed; leave out"
+                " SCENARIO, --seeds and --set"
+            )
+        args.directory = os.path.abspath(args.directory)
+        saved = read_run(Path(args.directory))
+        scenario, seeds = saved.scenario, [saved.seed]
+        args.scenario = str(Path(args.directory) / "config.toml")
+    elif args.scenario is None:
+        raise InputError("fedrt bound: give a scenario or --run DIR; try fedrt bound --help")
+    else:
+        scenario = load_scenario(args.scenario, args.settings)
+        seeds = list(read_seeds(args.seeds or "0"))
+    if scenario.faults is not None:
+        raise InputError("scenario.faults: the bound is for fleets that do not fail; leave it out")
+    return scenario, seeds
 
 
 def read_rho(text: str | None) -> float | str | None:

@@ -20,10 +20,10 @@ from fedrt.cli.parser import (
     typed_command,
 )
 from fedrt.cli.run import add_checkpoints, add_training, again, note, read_options, resumed_path
-from fedrt.extras import need
+from fedrt.system.extras import need
 
 if TYPE_CHECKING:
-    from fedrt.runs.compare import Comparison
+    from fedrt.studies.compare import Comparison
 
 
 def add(commands: Commands[Parser]) -> None:
@@ -47,8 +47,8 @@ def run(args: argparse.Namespace) -> None:
     """Train every policy on every seed; print a table or JSON; save runs and a picture."""
     from fedrt.report.learning import accuracy_figure, print_training_comparison
     from fedrt.report.progress import comparison_progress
-    from fedrt.runs.compare import go_on, read_comparison, training_comparison
-    from fedrt.runs.labels import labels_of
+    from fedrt.studies.compare import go_on, read_comparison, training_comparison
+    from fedrt.studies.labels import labels_of
 
     fresh = args.resume is None
     said = _started(args) if fresh else read_comparison(resumed_path(args), args.address, note)
@@ -73,8 +73,8 @@ def run(args: argparse.Namespace) -> None:
 def _started(args: argparse.Namespace) -> Comparison:
     """A new folder that says what is about to be compared."""
     from fedrt.policies import make_policy
-    from fedrt.runs.compare import start_comparison
     from fedrt.scenario import load_scenario
+    from fedrt.studies.compare import start_comparison
 
     need("training", "torch")
     scenario = load_scenario(args.scenario or "quickstart", args.settings)

@@ -7,13 +7,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedrt.checks import shown
 from fedrt.cli.parser import Commands, Parser, add_command, add_settings
 from fedrt.errors import InputError, reason
+from fedrt.validation import shown
 
 if TYPE_CHECKING:
-    from fedrt.learning.originals import Split
-    from fedrt.learning.partition import Parts
+    from fedrt.data.originals import Split
+    from fedrt.data.partition import Parts
 
 PICTURES = (".png", ".svg", ".pdf")
 MOST_ROWS = 40
@@ -63,8 +63,8 @@ def add_data_dir(parser: Parser) -> None:
 
 def run_list(args: argparse.Namespace) -> None:
     """Print every known data set, a line each: where it is, or what is missing."""
-    from fedrt.learning.datasets import data_folder
-    from fedrt.learning.originals import ORIGINALS, how_to_get, incomplete
+    from fedrt.data.catalogue import data_folder
+    from fedrt.data.originals import ORIGINALS, how_to_get, incomplete
 
     folder = data_folder(args.data_dir)
     print(f"{'digits':8} ready: come with scikit-learn")
@@ -83,7 +83,7 @@ def run_list(args: argparse.Namespace) -> None:
 
 def run_show(args: argparse.Namespace) -> None:
     """Print how a scenario's data lie on the devices, and draw it."""
-    from fedrt.learning.partition import load_divided
+    from fedrt.data.partition import load_divided
     from fedrt.report.partition_figure import partition_figure, save_picture
     from fedrt.scenario import load_scenario
     from fedrt.world.fleet import edge_of_devices
@@ -148,7 +148,7 @@ def _span(low: int, high: int) -> str:
 
 def run_import(args: argparse.Namespace) -> None:
     """Read and check original files, and keep them as one npz file in the data folder."""
-    from fedrt.learning.originals import read_original
+    from fedrt.data.originals import read_original
 
     name = _known(args.name)
     source = Path(args.folder)
@@ -163,8 +163,8 @@ def run_import(args: argparse.Namespace) -> None:
 
 def run_fetch(args: argparse.Namespace) -> None:
     """Get a data set from the hub, and keep it as one npz file in the data folder."""
-    from fedrt.learning.fetch import fetch_original
-    from fedrt.learning.originals import ORIGINALS
+    from fedrt.data.hub import fetch_original
+    from fedrt.data.originals import ORIGINALS
 
     name = _known(args.name)
     target = _target(args.data_dir)
@@ -172,7 +172,7 @@ def run_fetch(args: argparse.Namespace) -> None:
 
 
 def _save(name: str, split: Split, target: Path, source: str) -> None:
-    from fedrt.learning.originals import save_original
+    from fedrt.data.originals import save_original
 
     train, test = split
     path = save_original(name, split, target)
@@ -183,7 +183,7 @@ def _save(name: str, split: Split, target: Path, source: str) -> None:
 
 
 def _known(name: str) -> str:
-    from fedrt.learning.originals import ORIGINALS
+    from fedrt.data.originals import ORIGINALS
 
     if name == "digits":
         raise InputError("digits: come with scikit-learn and need no files")
@@ -194,7 +194,7 @@ def _known(name: str) -> str:
 
 def _target(data_dir: Path | None) -> Path:
     """The data folder to write into, made where it is not there yet."""
-    from fedrt.learning.datasets import data_folder
+    from fedrt.data.catalogue import data_folder
 
     if data_dir is not None:
         _make(data_dir, f"--data-dir {shown(str(data_dir))}")
@@ -220,7 +220,7 @@ def read_seed(text: str) -> int:
 
 def _picture(given: str | None, default: str) -> Path:
     """Where the picture goes; a name given must be free and end as a picture does."""
-    from fedrt.files import refuse_existing
+    from fedrt.system.files import refuse_existing
 
     path = Path("runs") / default if given is None else Path(given)
     if given is not None:

@@ -19,7 +19,7 @@ from fedrt.cli.parser import (
 )
 
 if TYPE_CHECKING:
-    from fedrt.runs.account import Summary
+    from fedrt.records.summary import Summary
 
 
 def add(commands: Commands[Parser]) -> None:
@@ -45,8 +45,8 @@ def run(args: argparse.Namespace) -> None:
     """Estimate every policy on every seed; print a table or JSON; save the runs."""
     from fedrt.report.progress import round_progress
     from fedrt.report.tables import print_comparison
-    from fedrt.runs.estimate import comparison, estimate
     from fedrt.scenario import load_scenario
+    from fedrt.studies.estimate import comparison, estimate
 
     scenario = load_scenario(args.scenario, args.settings)
     policies, seeds = read_policies(args.policies), read_seeds(args.seeds)

@@ -37,11 +37,10 @@ def run(args: argparse.Namespace) -> None:
     """Run every policy under every budget; print a table or JSON; save data and picture."""
     from rich.console import Console
 
-    from fedrt.files import gone_unless
     from fedrt.report.figures import front_figure
     from fedrt.report.progress import round_progress
     from fedrt.report.tables import front_table
-    from fedrt.runs.front import (
+    from fedrt.studies.front import (
         BUDGET,
         default_budgets,
         front_data,
@@ -49,8 +48,9 @@ def run(args: argparse.Namespace) -> None:
         read_budgets,
         save_front,
     )
-    from fedrt.runs.labels import labelled_sweep
-    from fedrt.runs.sweep import plan_sweep, run_sweep
+    from fedrt.studies.labels import labelled_sweep
+    from fedrt.studies.sweep import plan_sweep, run_sweep
+    from fedrt.system.files import gone_unless
 
     take_up(args, "front", ASKED)
     policies, seeds = read_policies(args.policies), read_seeds(args.seeds)

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
-from fedrt.checks import shown
 from fedrt.errors import InputError, reason
+from fedrt.validation import shown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -111,7 +111,7 @@ def read_policies(text: str) -> list[str]:
     """The policies of a comma-separated list; `all` are the shipped ones."""
     from fedrt.policies import POLICIES
     from fedrt.policies.spec import read_spec
-    from fedrt.runs.sweep import split_words
+    from fedrt.studies.sweep import split_words
 
     if text == ALL:
         return list(POLICIES)
@@ -137,8 +137,8 @@ def in_folder(
     `make` makes the folder. Where another command was quicker, the next number is taken. With
     --overwrite a folder of fedrt's own that has the given name goes first.
     """
-    from fedrt.files import TakenError, free_name
-    from fedrt.runs.overwrite import remove_results
+    from fedrt.records.overwrite import remove_results
+    from fedrt.system.files import TakenError, free_name
 
     given: str | None = args.out
     if given is not None:
@@ -171,8 +171,8 @@ def typed_command() -> str:
 
 def save_picture(draw: Callable[[], Figure], out: Path, stem: str) -> None:
     """Save a picture beside the data it shows; only say so where matplotlib is missing."""
-    from fedrt.extras import MissingLibraryError
     from fedrt.report.figures import save_figure
+    from fedrt.system.extras import MissingLibraryError
 
     try:
         save_figure(draw(), out, stem)

@@ -35,9 +35,9 @@ def run(args: argparse.Namespace) -> None:
     if args.state is None:
         raise InputError("fedrt plan: give STATE.json; fedrt plan --example prints one")
     from fedrt.decision import load_state, parse_state, plan_round
-    from fedrt.inputs import MOST_TEXT, refuse_larger
     from fedrt.policies import make_policy
     from fedrt.policies.base import uses_contraction_limit
+    from fedrt.system.inputs import MOST_TEXT, refuse_larger
 
     policy = make_policy(args.policy)
     if args.state == "-":

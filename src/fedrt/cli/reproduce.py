@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fedrt.cli.parser import Commands, Parser, add_command, read_list, read_seeds, typed_command
 from fedrt.cli.run import add_training, note, read_options
 from fedrt.errors import InputError
-from fedrt.extras import need
+from fedrt.system.extras import need
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -220,8 +220,8 @@ def _make(name: str, shown: _Shown, found: dict[str, Kept], out: Path) -> bool:
 
 def _make_table(shown: _Shown, found: dict[str, Kept], out: Path) -> bool:
     from fedrt.experiments.table import csv_rows, table_rows
-    from fedrt.files import write_csv, write_text
     from fedrt.report.reproduction import latex_table, markdown_table, print_table
+    from fedrt.system.files import write_csv, write_text
 
     rows = table_rows(shown.columns, shown.policies, shown.seeds, found)
     if not rows:
@@ -236,8 +236,8 @@ def _make_table(shown: _Shown, found: dict[str, Kept], out: Path) -> bool:
 def _make_choices(shown: _Shown, found: dict[str, Kept], out: Path) -> bool:
     from fedrt.experiments.cells import OTHERWISE
     from fedrt.experiments.choices import plan_choices, trained_otherwise
-    from fedrt.files import write_text
     from fedrt.report.reproduction import markdown_choices
+    from fedrt.system.files import write_text
 
     other = {column.name for column in OTHERWISE}
     usual = [c for c in shown.columns if c.name not in other]
@@ -254,8 +254,8 @@ def _make_choices(shown: _Shown, found: dict[str, Kept], out: Path) -> bool:
 
 def _make_beyond(shown: _Shown, found: dict[str, Kept], out: Path) -> bool:
     from fedrt.experiments.beyond import pairs
-    from fedrt.files import write_text
     from fedrt.report.reproduction import markdown_beyond
+    from fedrt.system.files import write_text
 
     held = pairs(shown.columns, shown.policies, shown.seeds, found)
     if not held:

@@ -11,7 +11,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedrt.checks import Maybe, Real, Text, Whole, problem, shown
 from fedrt.cli.parser import (
     Commands,
     Parser,
@@ -23,11 +22,12 @@ from fedrt.cli.parser import (
     typed_command,
 )
 from fedrt.errors import InputError, printable
-from fedrt.extras import need
+from fedrt.system.extras import need
+from fedrt.validation import Maybe, Real, Text, Whole, problem, shown
 
 if TYPE_CHECKING:
-    from fedrt.runs.account import Summary
-    from fedrt.runs.options import RunOptions
+    from fedrt.records.options import RunOptions
+    from fedrt.records.summary import Summary
 
 
 def add(commands: Commands[Parser]) -> None:
@@ -88,7 +88,7 @@ def add_checkpoints(parser: Parser) -> None:
 
 def read_options(args: argparse.Namespace) -> RunOptions:
     """The options of a run, checked."""
-    from fedrt.runs.options import CHUNK, PATH, WORKERS, RunOptions
+    from fedrt.records.options import CHUNK, PATH, WORKERS, RunOptions
 
     problems: list[str] = []
     share, count, words = Real(least=0, most=1), Whole(1, 1_000_000), Text()
@@ -163,10 +163,10 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _carry_on(path: Path, *, fresh: bool, quiet: bool, address: str | None) -> Summary:
-    from fedrt.files import gone_unless
+    from fedrt.records.directory import read_run
     from fedrt.report.progress import training_progress
-    from fedrt.runs.directory import read_run
-    from fedrt.runs.training import carry_on
+    from fedrt.studies.training import carry_on
+    from fedrt.system.files import gone_unless
 
     with gone_unless(path, "records", fresh=fresh):
         rounds = read_run(path).scenario.rounds.global_rounds
@@ -176,7 +176,7 @@ def _carry_on(path: Path, *, fresh: bool, quiet: bool, address: str | None) -> S
 
 def again(command: str, path: Path) -> str:
     """What to type to go on; code that was asked for now must be asked for then."""
-    from fedrt.runs.directory import asks_for_code
+    from fedrt.records.directory import asks_for_code
 
     code = ["--allow-code"] if asks_for_code(path) else []
     return shlex.join(["fedrt", command, "--resume", str(path), *code])
@@ -208,7 +208,7 @@ def resumed_path(args: argparse.Namespace) -> Path:
     if given:
         names = ", ".join(OPTION_NAMES.get(n, "--" + n.replace("_", "-")) for n in given)
         raise InputError(f"--resume: takes everything from its directory, not {names}")
-    from fedrt.runs.foreign import refuse_links
+    from fedrt.records.foreign import refuse_links
 
     refuse_links(Path(args.resume))  # before anything in it is read
     return Path(args.resume)
@@ -217,8 +217,8 @@ def resumed_path(args: argparse.Namespace) -> Path:
 def _started_path(args: argparse.Namespace) -> Path:
     """A new run directory, complete before anything heavy is loaded."""
     from fedrt.policies import make_policy
-    from fedrt.runs.training import start_run
     from fedrt.scenario import load_scenario
+    from fedrt.studies.training import start_run
 
     need("training", "torch")
     scenario = load_scenario(args.scenario or "quickstart", args.settings)
@@ -237,11 +237,11 @@ def _branched_path(args: argparse.Namespace) -> Path:
     """A new run directory that begins with the newest state of another."""
     from dataclasses import fields, replace
 
-    from fedrt.runs.branch import start_branch
-    from fedrt.runs.directory import read_run
-    from fedrt.runs.foreign import refuse_links
-    from fedrt.runs.options import read_options as kept_options
+    from fedrt.records.directory import read_run
+    from fedrt.records.foreign import refuse_links
+    from fedrt.records.options import read_options as kept_options
     from fedrt.scenario import load_scenario
+    from fedrt.studies.branch import start_branch
 
     for name, value in (("SCENARIO", args.scenario), ("--seed", args.seed)):
         if value is not None:

@@ -56,20 +56,20 @@ def run(args: argparse.Namespace) -> None:
     """Search; print the answer with its evidence, or JSON; save both and a picture."""
     from rich.console import Console
 
-    from fedrt.files import gone_unless
     from fedrt.policies import make_policy
     from fedrt.report.figures import size_figure
     from fedrt.report.progress import round_progress
     from fedrt.report.tables import size_table
-    from fedrt.runs.size import policy_at, size
-    from fedrt.runs.size_answer import (
+    from fedrt.studies.size import policy_at, size
+    from fedrt.studies.size_answer import (
         answer_label,
         save_size,
         size_data,
         size_sentence,
         unreachable,
     )
-    from fedrt.runs.span import fit_span, read_span
+    from fedrt.studies.span import fit_span, read_span
+    from fedrt.system.files import gone_unless
     from fedrt.units import read_duration
 
     take_up(args, "size", ASKED)

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedrt.checks import shown
 from fedrt.cli.parser import Parser, in_folder, read_policies, typed_command
 from fedrt.cli.run import again
 from fedrt.errors import InputError
+from fedrt.validation import shown
 
 if TYPE_CHECKING:
-    from fedrt.runs.study import Points
     from fedrt.scenario import Scenario
+    from fedrt.studies.study import Points
 
 FREE = ("run", "resume", "json", "parser", "allow_code")
 """Options that may be given beside --resume."""
@@ -51,7 +51,7 @@ def take_up(args: argparse.Namespace, kind: str, names: Sequence[str]) -> None:
         if missing:
             parser.error(f"the following arguments are required: {', '.join(missing)}")
         return
-    from fedrt.runs.study import BASE, read_study
+    from fedrt.studies.study import BASE, read_study
 
     words = {"scenario": "SCENARIO", "settings": "--set"}
     given = [
@@ -93,8 +93,8 @@ def opened_study(
 
     Whoever stops the block is told how to go on.
     """
-    from fedrt.runs.study import check_same, make_study, opened_points, same_study
     from fedrt.scenario.load import base_text
+    from fedrt.studies.study import check_same, make_study, opened_points, same_study
 
     asked = {"kind": kind, **{name: getattr(args, name) for name in names}}
     policies = read_policies(args.policies) if hasattr(args, "policies") else [args.policy]

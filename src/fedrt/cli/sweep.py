@@ -40,12 +40,12 @@ def run(args: argparse.Namespace) -> None:
     """Check every point, run all, save table, data and picture; print a table or JSON."""
     from rich.console import Console
 
-    from fedrt.files import gone_unless
     from fedrt.report.figures import sweep_figure
     from fedrt.report.progress import round_progress
     from fedrt.report.tables import sweep_table
-    from fedrt.runs.labels import labelled_sweep
-    from fedrt.runs.sweep import plan_sweep, read_vary, run_sweep, save_sweep, sweep_data
+    from fedrt.studies.labels import labelled_sweep
+    from fedrt.studies.sweep import plan_sweep, read_vary, run_sweep, save_sweep, sweep_data
+    from fedrt.system.files import gone_unless
 
     take_up(args, "sweep", ASKED)
     policies, seeds = read_policies(args.policies), read_seeds(args.seeds)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from fedrt.checks import Whole
 from fedrt.cli.parser import Commands, Parser, add_command
 from fedrt.errors import InputError
+from fedrt.validation import Whole
 
 PORT = 8765
 
@@ -32,7 +32,7 @@ def add(commands: Commands[Parser]) -> None:
 def run(args: argparse.Namespace) -> None:
     """Serve the page until Ctrl-C."""
     from fedrt.report.page.collect import collect
-    from fedrt.report.page.serve import Server
+    from fedrt.report.serve import Server
 
     paths = [Path(each) for each in args.runs]
     port = _read_port(args.port)

@@ -18,11 +18,11 @@ from typing import Any
 import ray
 
 import fedrt
-from fedrt.checks import shown
-from fedrt.children import environment
 from fedrt.errors import FedrtError, InputError, reason
-from fedrt.learning.tuning import cores
-from fedrt.learning.workers import ENVIRONMENT
+from fedrt.learning.stacked.workers import ENVIRONMENT
+from fedrt.system.children import environment
+from fedrt.system.machine import cores
+from fedrt.validation import shown
 
 LOCAL = "local"
 LOOPBACK = "127.0.0.1"

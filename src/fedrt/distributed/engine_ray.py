@@ -19,7 +19,7 @@ from torch import Tensor
 from fedrt.distributed.pool import Pool, Worker
 from fedrt.distributed.shares import Share, share_out
 from fedrt.distributed.worker import Answer, Job, as_tensor
-from fedrt.learning.engine import DeviceResults, Trained, TrainingOrder, check_finite
+from fedrt.learning.engines.engine import DeviceResults, Trained, TrainingOrder, check_finite
 
 SHARE_BYTES = 64 * 2**20
 """Of models that go to a worker at a time."""

@@ -19,7 +19,7 @@ from ray.exceptions import RayError, RayTaskError
 
 from fedrt.distributed.worker import EdgeWorker, Recipe
 from fedrt.errors import FedrtError, reason
-from fedrt.learning.workers import ENVIRONMENT
+from fedrt.learning.stacked.workers import ENVIRONMENT
 
 TELL_AFTER_S = 20.0
 """How long nobody may be there before the user hears of it."""

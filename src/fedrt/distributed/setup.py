@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
-from fedrt.checks import problem
 from fedrt.errors import InputError
-from fedrt.extras import MissingLibraryError
 from fedrt.learning.setup import Material, Setup, find_tuning, make_material
-from fedrt.learning.stack import StackedModule
-from fedrt.plugins import own_folder
+from fedrt.learning.stacked.stack import StackedModule
+from fedrt.system.extras import MissingLibraryError
+from fedrt.system.plugins import own_folder
+from fedrt.validation import problem
 from fedrt.world.world import World
+
+if TYPE_CHECKING:
+    from fedrt.distributed.worker import Recipe
+    from fedrt.learning.stacked.tuning import Tuning
 
 
 def make_ray_setup(
@@ -38,7 +43,6 @@ def make_ray_setup(
     from fedrt.distributed.cluster import capacity, connect
     from fedrt.distributed.engine_ray import RayEngine
     from fedrt.distributed.pool import Pool
-    from fedrt.distributed.worker import Recipe, packed
 
     if device not in ("auto", "cpu", "cuda"):
         raise InputError(problem("device", device, "auto, cpu or cuda for the ray engine"))
@@ -50,17 +54,7 @@ def make_ray_setup(
         count = workers or min(gpus or capacity("CPU"), world.fleet.num_edges)
         material = make_material(world, torch.device("cpu"), data_dir)
         tuning = find_tuning(world, material, chunk, workers or 1, tuning_file, threads=1)
-        recipe = Recipe(
-            samples=packed(material.samples),
-            batches=material.batches,
-            scenario=world.scenario,
-            num_classes=material.parts.num_classes,
-            seed=world.seed,
-            chunk=tuning.chunk,
-            form=tuning.form,
-            paths=tuple(path for path in sys.path if path),
-            own_folder=own_folder(),
-        )
+        recipe = _recipe(world, material, tuning)
         pool = Pool(recipe, max(1, count), gpu=gpus > 0, own_cluster=cluster.own)
         pool.wait_for_one()
     except BaseException:
@@ -76,6 +70,23 @@ def make_ray_setup(
         parts=material.parts,
         data_digest=material.data_digest,
         notes=_notes(material),
+    )
+
+
+def _recipe(world: World, material: Material, tuning: Tuning) -> Recipe:
+    """What a worker makes its engine from."""
+    from fedrt.distributed.worker import Recipe, packed
+
+    return Recipe(
+        samples=packed(material.samples),
+        batches=material.batches,
+        scenario=world.scenario,
+        num_classes=material.parts.num_classes,
+        seed=world.seed,
+        chunk=tuning.chunk,
+        form=tuning.form,
+        paths=tuple(path for path in sys.path if path),
+        own_folder=own_folder(),
     )
 
 

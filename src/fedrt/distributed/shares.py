@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.learning.engine import TrainingOrder, part_of
+from fedrt.learning.engines.engine import TrainingOrder, part_of
 
 IntArray = NDArray[np.int64]
 

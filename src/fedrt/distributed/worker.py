@@ -15,19 +15,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedrt import __version__
+from fedrt.data.batches import Batches
 from fedrt.errors import InputError
-from fedrt.learning.batches import Batches
-from fedrt.learning.engine import DeviceResults, TrainingOrder, averaged
-from fedrt.learning.engine_stacked import StackedEngine
+from fedrt.learning.engines.engine import DeviceResults, TrainingOrder, averaged
+from fedrt.learning.engines.method import make_method
+from fedrt.learning.engines.samples import Samples
 from fedrt.learning.evaluate import make_accuracies
-from fedrt.learning.flat import FlatModel
-from fedrt.learning.method import make_method
-from fedrt.learning.models import model_for
-from fedrt.learning.samples import Samples
+from fedrt.learning.models.architectures import model_for
+from fedrt.learning.models.flat import FlatModel
 from fedrt.learning.setup import DTYPES, make_stacked
-from fedrt.learning.tuning import tune_gpu
-from fedrt.plugins import set_own_folder
+from fedrt.learning.stacked.engine import StackedEngine
+from fedrt.learning.stacked.tuning import tune_gpu
 from fedrt.scenario.model import Scenario
+from fedrt.system.plugins import set_own_folder
 
 IntArray = NDArray[np.int64]
 

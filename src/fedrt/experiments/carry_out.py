@@ -25,13 +25,13 @@ from fedrt.experiments.kept import (
     write_kept,
 )
 from fedrt.policies import make_policy
-from fedrt.runs.directory import RunDirectory, environment, read_run
-from fedrt.runs.foreign import refuse_links
+from fedrt.records.directory import RunDirectory, environment, read_run
+from fedrt.records.foreign import refuse_links
+from fedrt.records.options import RunOptions
 from fedrt.runs.loop import make_world
-from fedrt.runs.options import RunOptions
-from fedrt.runs.training import Progress, Training, carry_on, make_run_setup, start_run
 from fedrt.scenario import Scenario, read_scenario
-from fedrt.torn import TORN, clear_torn
+from fedrt.studies.training import Progress, Training, carry_on, make_run_setup, start_run
+from fedrt.system.torn import TORN, clear_torn
 from fedrt.world.simulated import SimulatedWorld
 
 Note = Callable[[str], None]
@@ -211,7 +211,7 @@ class Workshop:
         self, world: SimulatedWorld, options: RunOptions, tuning: Path | None
     ) -> Iterator[Training]:
         """A fresh learner on the setup that is there, or on a new one."""
-        from fedrt.learning.learner import Trainer
+        from fedrt.learning.trainer import Trainer
 
         job = (world.scenario, world.seed, options)
         if self.held is None or self.held[0] != job:

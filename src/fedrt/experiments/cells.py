@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from fedrt.errors import InputError
 from fedrt.experiments.paper import METHODS
-from fedrt.runs.directory import run_name
+from fedrt.records.directory import run_name
 from fedrt.scenario import Scenario, load_scenario
 from fedrt.scenario.fields import PerDevice
 

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean, median
 
-from fedrt.control.mixing import MIXINGS, contraction
+from fedrt.control.mixing.weights import MIXINGS, contraction
 from fedrt.experiments.cells import OTHERWISE, Cell, Column
 from fedrt.experiments.kept import Kept, replay
-from fedrt.runs.directory import run_name
+from fedrt.records.directory import run_name
 from fedrt.runs.loop import make_world
 from fedrt.scenario import load_scenario
 

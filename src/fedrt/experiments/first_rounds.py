@@ -13,9 +13,9 @@ from typing import Any
 
 from fedrt.experiments.cells import Column
 from fedrt.policies import make_policy
+from fedrt.records.options import RunOptions
 from fedrt.runs.loop import make_world, simulate_rounds
-from fedrt.runs.options import RunOptions
-from fedrt.runs.training import opened_trainer
+from fedrt.studies.training import opened_trainer
 
 SHORT = ("rounds.global_rounds=3", "learning.evaluate_every=1")
 CASES = {

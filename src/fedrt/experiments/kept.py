@@ -19,16 +19,16 @@ from numpy.typing import NDArray
 
 from fedrt.errors import FedrtError, InputError, reason
 from fedrt.experiments.cells import Cell
-from fedrt.files import write_whole
 from fedrt.graph import links_of
-from fedrt.inputs import refuse_zip_bomb
 from fedrt.policies import make_policy
+from fedrt.records.directory import run_name
 from fedrt.rounds import key_after_gossip, key_after_training
-from fedrt.runs.directory import run_name
 from fedrt.runs.executor import Recorded
 from fedrt.runs.loop import make_world, simulate_rounds
 from fedrt.runs.rounds import GlobalRound
 from fedrt.scenario import Scenario, read_scenario, scenario_text
+from fedrt.system.files import write_whole
+from fedrt.system.inputs import refuse_zip_bomb
 from fedrt.world.simulated import SimulatedWorld
 
 FloatArray = NDArray[np.float64]

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fedrt.errors import FedrtError, reason
-from fedrt.extras import MissingLibraryError
+from fedrt.system.extras import MissingLibraryError
 
 
 class Board:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from fedrt.learning.flat import FlatModel, split_rows
-from fedrt.learning.samples import Samples, normalised
-from fedrt.learning.stack import STACKED_FORMS, StackedModule
+from fedrt.learning.engines.samples import Samples, normalised
+from fedrt.learning.models.flat import FlatModel, split_rows
+from fedrt.learning.stacked.stack import STACKED_FORMS, StackedModule
 from fedrt.learning.tasks import Task, metric_sums
 
 BATCH = 2500
@@ -127,7 +127,7 @@ class _Recorded:
     """The program for one number of states; on a GPU the whole test set is one recorded graph."""
 
     def __init__(self, owner: CompiledAccuracy, states: Tensor) -> None:
-        from fedrt.learning.compiled import program_key, record, shared_program
+        from fedrt.learning.stacked.compiled import program_key, record, shared_program
 
         self.samples = owner.samples
         self.size = owner.model.num_parameters

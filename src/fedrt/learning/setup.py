@@ -14,23 +14,26 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedrt.checks import problem
+from fedrt.data.batches import Batches
+from fedrt.data.digest import data_digest
+from fedrt.data.partition import Parts, load_divided
 from fedrt.errors import InputError, reason
 from fedrt.learning.aggregators import is_linear, make_aggregator
-from fedrt.learning.batches import Batches
-from fedrt.learning.data_digest import data_digest
-from fedrt.learning.engine import Closes, Engine, Evaluates
-from fedrt.learning.engine_sequential import SequentialEngine
-from fedrt.learning.engine_stacked import StackedEngine
+from fedrt.learning.engines.engine import Closes, Engine, Evaluates
+from fedrt.learning.engines.method import Method, make_method
+from fedrt.learning.engines.samples import Samples
+from fedrt.learning.engines.sequential import SequentialEngine
 from fedrt.learning.evaluate import Accuracies, make_accuracies
-from fedrt.learning.flat import FlatModel
 from fedrt.learning.measure import BITS_PER_PARAMETER
-from fedrt.learning.method import Method, make_method
-from fedrt.learning.models import check_trains, forward_multiply_adds, model_code, model_for
-from fedrt.learning.partition import Parts, load_divided
-from fedrt.learning.samples import Samples
-from fedrt.learning.tasks import make_task
-from fedrt.learning.tuning import (
+from fedrt.learning.models.architectures import (
+    check_trains,
+    forward_multiply_adds,
+    model_code,
+    model_for,
+)
+from fedrt.learning.models.flat import FlatModel
+from fedrt.learning.stacked.engine import StackedEngine
+from fedrt.learning.stacked.tuning import (
     BRIEF,
     CHUNKS,
     Trials,
@@ -40,7 +43,7 @@ from fedrt.learning.tuning import (
     measure,
     tune_gpu,
 )
-from fedrt.learning.tuning_cache import (
+from fedrt.learning.stacked.tuning_cache import (
     cache_file,
     cache_note,
     machine,
@@ -48,8 +51,10 @@ from fedrt.learning.tuning_cache import (
     read_tuning,
     remembered,
 )
-from fedrt.learning.workers import WorkerEngine
+from fedrt.learning.stacked.workers import WorkerEngine
+from fedrt.learning.tasks import make_task
 from fedrt.scenario.model import Scenario
+from fedrt.validation import problem
 from fedrt.world.world import World
 
 # What parameters are kept in; under bfloat16 only the layers' arithmetic is shorter.

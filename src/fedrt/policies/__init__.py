@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, get_args, get_origin, get_type_hints
 
-from fedrt.checks import hint, problem
 from fedrt.errors import InputError
 from fedrt.ledger import Horizon
-from fedrt.plugins import load_plugin, own_code
 from fedrt.policies.base import Policy, uses_contraction_limit, uses_reference
 from fedrt.policies.ce_fedavg import CEFedAvg
 from fedrt.policies.fedrt import FedRT
@@ -17,6 +15,8 @@ from fedrt.policies.mll_sgd import MLLSGD
 from fedrt.policies.spec import Spec, read_spec
 from fedrt.policies.static_r import StaticR
 from fedrt.policies.static_t import StaticT
+from fedrt.system.plugins import load_plugin, own_code
+from fedrt.validation import hint, problem
 
 POLICIES: dict[str, Callable[..., Policy]] = {
     policy.name: policy for policy in (FedRT, StaticR, StaticT, CEFedAvg, MLLSGD)

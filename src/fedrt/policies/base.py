@@ -7,17 +7,17 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.control.allocation import Allocation
-from fedrt.control.consensus import meets_limit
-from fedrt.control.parts import LinkRule, links_by_part
-from fedrt.control.topology import best_links, finish_time_s
+from fedrt.control.allocation.allocate import Allocation
+from fedrt.control.topology.components import LinkRule, links_by_part
+from fedrt.control.topology.consensus import meets_limit
+from fedrt.control.topology.links import best_links, finish_time_s
 from fedrt.cost.backhaul import link_time_s
 from fedrt.cost.round import price
 from fedrt.errors import InputError
 from fedrt.graph import BoolMatrix
 from fedrt.ledger import Books, Horizon
 from fedrt.plan import Gossip, Plan, Status, plan_problems
-from fedrt.plugins import own_code
+from fedrt.system.plugins import own_code
 from fedrt.world.observation import Backhaul, Observation
 
 FloatArray = NDArray[np.float64]

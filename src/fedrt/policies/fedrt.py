@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedrt.control.allocation import allocate
-from fedrt.control.topology import prune_greedily
+from fedrt.control.allocation.allocate import allocate
+from fedrt.control.topology.links import prune_greedily
 from fedrt.ledger import Books, Horizon
 from fedrt.plan import Plan
 from fedrt.policies.base import complete_plan

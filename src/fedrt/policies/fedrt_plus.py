@@ -14,19 +14,24 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.control.allocation import (
+from fedrt.control.allocation.allocate import (
     Allocation,
     slowest_compute_energy_j,
 )
-from fedrt.control.consensus import meets_limit
-from fedrt.control.fastest_mixing import MOST_EXACT
-from fedrt.control.foresight import FEWEST, MOST, allocate_with_foresight, guessed_later_s
-from fedrt.control.gossip import RatedGossip, choose_gossip, gossip_on
-from fedrt.control.pacing import Prices, adjust, spending
-from fedrt.control.parts import links_by_part
-from fedrt.control.priced import PricedFleet
-from fedrt.control.slowness import quickest_expected
-from fedrt.control.topology import best_links, prune_greedily
+from fedrt.control.allocation.priced import PricedFleet
+from fedrt.control.allocation.slowness import quickest_expected
+from fedrt.control.mixing.fastest import MOST_EXACT
+from fedrt.control.mixing.gossip import RatedGossip, choose_gossip, gossip_on
+from fedrt.control.pacing.energy_prices import Prices, adjust, spending
+from fedrt.control.pacing.expected_finish import (
+    FEWEST,
+    MOST,
+    allocate_with_foresight,
+    guessed_later_s,
+)
+from fedrt.control.topology.components import links_by_part
+from fedrt.control.topology.consensus import meets_limit
+from fedrt.control.topology.links import best_links, prune_greedily
 from fedrt.cost.backhaul import link_time_s
 from fedrt.cost.round import price
 from fedrt.graph import is_connected

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fedrt.checks import shown
 from fedrt.errors import InputError
+from fedrt.validation import shown
 
 SPEC = re.compile(r"(?P<base>[^()]*)(?:\((?P<options>.*)\))?", re.DOTALL)
 RULE = "NAME or NAME(option=value, ...) with numbers, texts, true words, lists or None as values"

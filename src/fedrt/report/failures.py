@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
+from fedrt.records.failures import COUNTS
+from fedrt.records.summary import Summary
 from fedrt.report.folding import folded_policy
-from fedrt.runs.account import Summary
-from fedrt.runs.failures import COUNTS
 from fedrt.units import readable_time, signed_percent
 
 MOST_SHOWN = 5

@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.extras import MissingLibraryError
-from fedrt.files import write_whole
 from fedrt.policies import POLICIES
 from fedrt.report.folding import name_lines
-from fedrt.runs.estimate import over_seeds
-from fedrt.runs.front import FrontPoint
-from fedrt.runs.size import Sizing
-from fedrt.runs.sweep import Outcome, Sweep
 from fedrt.scenario.load import setting_value
+from fedrt.studies.estimate import over_seeds
+from fedrt.studies.front import FrontPoint
+from fedrt.studies.labels import key_label
+from fedrt.studies.size import Sizing
+from fedrt.studies.sweep import Outcome, Sweep
+from fedrt.system.extras import MissingLibraryError
+from fedrt.system.files import write_whole
 from fedrt.units import readable_time, time_unit
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (7, 2)), (0, (1, 3))
 GREY = "#666666"
 FRONT: dict[str, Any] = {"color": "#cccccc", "linewidth": 4}
 OVER: dict[str, Any] = {"ls": "none", "marker": "o", "ms": 14, "mfc": "none", "mec": GREY}
-UNITS = {"hz": "Hz", "bps": "bit/s", "j": "J", "w": "W", "db": "dB", "m": "m", "bits": "bit"}
 UNDATED: dict[str, dict[str, Any]] = {
     "png": {},
     "svg": {"Date": None},
@@ -90,13 +90,6 @@ def policy_style(policy: str, policies: Sequence[str]) -> dict[str, Any]:
         "markeredgewidth": 1.0,
         "linewidth": 1.4,
     }
-
-
-def key_label(key: str) -> str:
-    """A setting's name with its unit."""
-    words = key.rpartition(".")[2].split("_")
-    units = [UNITS[word] for word in words if word in UNITS]
-    return plain(f"{key} ({units[0]})" if units else key)
 
 
 def plain(text: str) -> str:
@@ -195,7 +188,7 @@ def sweep_figure(sweep: Sweep, outcomes: Sequence[Outcome]) -> Figure:
     for row in grid:
         row[0].set_ylabel(f"total time ({unit})")
     for axes in grid.flat[max(0, len(shown) - columns) : len(shown)]:
-        axes.set_xlabel(key_label(x_key))
+        axes.set_xlabel(plain(key_label(x_key)))
         axes.tick_params(labelbottom=True)
     cut = f" (the first {MOST_PANELS} of {len(panels)} panels)" if shown != panels else ""
     seeds = f", {len(sweep.seeds)} seeds ± deviation" if len(sweep.seeds) > 1 else ""
@@ -298,7 +291,7 @@ def size_figure(found: Sizing, policy: str, scenario: str) -> Figure:
     tidy_axes(axes)
     slowest = ", slowest seed" if several else ""
     axes.set_ylabel(f"total time{slowest} ({unit})")
-    axes.set_xlabel(key_label(found.span.key))
+    axes.set_xlabel(plain(key_label(found.span.key)))
     figure.suptitle(plain(f"{scenario}, {policy}"), fontsize=11)
     legend_below(figure, axes, inches=2.1)
     return figure

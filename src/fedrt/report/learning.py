@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from fedrt.records.directory import run_name
+from fedrt.records.summary import Summary
 from fedrt.report.failures import failure_rows, failures_table
 from fedrt.report.figures import (
     draw_seeds,
@@ -23,12 +25,10 @@ from fedrt.report.figures import (
 )
 from fedrt.report.folding import folded_policy
 from fedrt.report.tables import comparison_table
-from fedrt.runs.account import Summary
-from fedrt.runs.compare import differences
-from fedrt.runs.directory import run_name
-from fedrt.runs.estimate import over_seeds
-from fedrt.runs.labels import labelled
 from fedrt.scenario import Scenario
+from fedrt.studies.compare import differences
+from fedrt.studies.estimate import over_seeds
+from fedrt.studies.labels import labelled
 from fedrt.units import readable_time, signed_percent, time_unit
 
 if TYPE_CHECKING:

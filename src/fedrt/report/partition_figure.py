@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.extras import MissingLibraryError
-from fedrt.files import write_whole
+from fedrt.system.extras import MissingLibraryError
+from fedrt.system.files import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,20 +9,19 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from fedrt.records.summary import PARTS, Summary
 from fedrt.report.failures import failures_table
 from fedrt.report.folding import folded, folded_policy
-from fedrt.runs.account import PARTS, Summary
-from fedrt.runs.estimate import over_seeds, savings
-from fedrt.runs.front import BUDGET, FrontPoint
-from fedrt.runs.labels import labelled
-from fedrt.runs.size import Sizing
-from fedrt.runs.size_answer import verdict
-from fedrt.runs.sweep import Outcome, Sweep
 from fedrt.scenario import Scenario
 from fedrt.scenario.load import setting_value
+from fedrt.studies.estimate import over_seeds, savings
+from fedrt.studies.front import BUDGET, FrontPoint
+from fedrt.studies.labels import BASELINES, labelled
+from fedrt.studies.size import Sizing
+from fedrt.studies.size_answer import verdict
+from fedrt.studies.sweep import Outcome, Sweep
 from fedrt.units import number_range, precise_time, readable_time, signed_percent
 
-BASELINES = ("ce-fedavg", "mll-sgd")
 MOST_SEED_COLUMNS = 3
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.control.consensus import DistanceEstimate
+from fedrt.control.topology.consensus import DistanceEstimate
 from fedrt.graph import BoolMatrix
 from fedrt.rounds import ModelDistances, Outcome
 

@@ -10,11 +10,10 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.control.consensus import consensus_limit
-from fedrt.control.limits import broken_limits
+from fedrt.control.allocation.limits import broken_limits
+from fedrt.control.topology.consensus import see_backhaul
 from fedrt.cost.round import price
 from fedrt.errors import InfeasibleError
-from fedrt.extras import need
 from fedrt.ledger import Horizon, Ledger, PartOfBooks
 from fedrt.plan import Plan
 from fedrt.policies import Policy
@@ -25,6 +24,7 @@ from fedrt.runs.executor import Executor, Models, SimulatedExecutor
 from fedrt.runs.reference import Reference, contraction_limit, reference_for
 from fedrt.runs.rounds import EdgeRound, GlobalRound, PastEdgeRound
 from fedrt.scenario import Scenario
+from fedrt.system.extras import need
 from fedrt.world.observation import Backhaul, Observation
 from fedrt.world.simulated import SimulatedWorld
 from fedrt.world.world import World
@@ -181,18 +181,6 @@ def _refuse_plan(
         for n in np.flatnonzero(books.overspent_j).tolist()
     ]
     raise InfeasibleError(lines or f"{where}: policy {policy.name} calls its plan best-effort")
-
-
-def see_backhaul(scenario: Scenario, bps: FloatArray, distance: FloatArray) -> Backhaul:
-    """The links of a global round with the limit that the scenario's kappa sets.
-
-    Where all distances are zero nothing is known about the pairs and nothing may be pruned: every
-    link then counts the same and the limit is what the base graph leaves.
-    """
-    kappa = scenario.control.kappa
-    if not distance.any():
-        distance, kappa = 1.0 - np.eye(len(distance)), 0.0
-    return Backhaul(bps, distance, consensus_limit(bps > 0, distance, kappa))
 
 
 def _refuse_hopeless_budgets(world: World) -> None:

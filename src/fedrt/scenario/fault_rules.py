@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fedrt.checks import problem
 from fedrt.scenario.faults import Attackers, Faults
 from fedrt.scenario.model import Scenario
+from fedrt.validation import problem
 
 
 def fault_problems(scenario: Scenario) -> list[str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedrt.checks import Flag, Listed, OneOf, Real, Whole
 from fedrt.scenario.fields import Kinds, setting
 from fedrt.scenario.trace import Trace
+from fedrt.validation import Flag, Listed, OneOf, Real, Whole
 
 PROBABILITY = Real(least=0, most=1)
 MEAN_ROUNDS = Real(least=1, most=1e9)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from typing import Any, TypeVar
 
-from fedrt.checks import Either, Listed, Real, Rule, hint, keys_of, problem, shown
+from fedrt.validation import Either, Listed, Real, Rule, hint, keys_of, problem, shown
 
 T = TypeVar("T")
 
@@ -153,7 +153,7 @@ class PerDeviceRule:
 
 def word_or(words: tuple[str, ...], rule: Rule) -> Either:
     """One of a few words if it is a string, else what the rule accepts."""
-    from fedrt.checks import OneOf
+    from fedrt.validation import OneOf
 
     return Either(lambda value: OneOf(words) if isinstance(value, str) else rule)
 

@@ -13,14 +13,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from fedrt.checks import shown
 from fedrt.errors import InputError, reason
-from fedrt.inputs import read_text
 from fedrt.scenario.fault_rules import fault_problems
 from fedrt.scenario.fields import read_table, table_of, unknown_name
 from fedrt.scenario.model import Scenario
 from fedrt.scenario.rules import broken_rules
 from fedrt.scenario.toml_text import parse_toml, toml_text
+from fedrt.system.inputs import read_text
+from fedrt.validation import shown
 
 PRESETS = Path(__file__).parent / "presets"
 MOST_BYTES = 16 * 2**20

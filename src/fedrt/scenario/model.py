@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from fedrt import quantities as q
-from fedrt.checks import Flag, Listed, OneOf, Real, Text, Whole
 from fedrt.scenario.faults import Faults
 from fedrt.scenario.fields import Entry, Kinds, PerDevice, PerDeviceRule, Section, setting, word_or
 from fedrt.scenario.trace import Trace
+from fedrt.validation import Flag, Listed, OneOf, Real, Text, Whole
 
 SCHEMA_VERSION = 1
 MEASURED = "measured"

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from fedrt.checks import problem
 from fedrt.graph import is_connected
 from fedrt.scenario.fields import PerDevice
 from fedrt.scenario.model import Custom, Fleet, LinkListGraph, PathLossSnr, Scenario
+from fedrt.validation import problem
 
 
 def broken_rules(scenario: Scenario) -> list[str]:

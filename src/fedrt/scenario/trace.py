@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedrt.checks import Flag, Text
 from fedrt.scenario.fields import setting
+from fedrt.validation import Flag, Text
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.checks import Real
 from fedrt.scenario.faults import Markov, Random
+from fedrt.validation import Real
 
 BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]

@@ -12,12 +12,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.checks import Real
 from fedrt.graph import BoolMatrix
 from fedrt.scenario.faults import AnyFail, Faults, SomeFail
 from fedrt.scenario.model import Rounds
 from fedrt.scenario.trace import Trace
 from fedrt.seeding import KeyArray, pair_uniforms, uniforms
+from fedrt.validation import Real
 from fedrt.world.fault_processes import (
     ZERO_OR_ONE,
     Cuts,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.frozen import freeze_arrays
+from fedrt.arrays import freeze_arrays
 from fedrt.scenario.fields import PerDevice
 from fedrt.scenario.model import Scenario
 from fedrt.seeding import stream, uniforms

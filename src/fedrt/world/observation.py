@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.frozen import freeze_arrays, read_only
+from fedrt.arrays import freeze_arrays, read_only
 
 FloatArray = NDArray[np.float64]
 

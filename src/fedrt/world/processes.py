@@ -9,10 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrt import quantities as q
-from fedrt.checks import Real
 from fedrt.errors import InputError
 from fedrt.graph import BoolMatrix
-from fedrt.plugins import load_plugin, own_code
 from fedrt.scenario.model import (
     ConstantBackhaul,
     ConstantBandwidth,
@@ -28,6 +26,8 @@ from fedrt.scenario.model import (
 )
 from fedrt.scenario.trace import Trace
 from fedrt.seeding import normals, pair_uniforms, uniforms
+from fedrt.system.plugins import load_plugin, own_code
+from fedrt.validation import Real
 from fedrt.world.fleet import FleetArrays
 from fedrt.world.traces import gaps, read_trace, too_short
 

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrt import quantities as q
-from fedrt.checks import Real
+from fedrt.arrays import read_only
 from fedrt.errors import InputError, reason
-from fedrt.frozen import read_only
-from fedrt.plugins import own_code
 from fedrt.scenario.model import Custom, Scenario
 from fedrt.seeding import pair_uniforms, uniforms
+from fedrt.system.plugins import own_code
 from fedrt.units import linear_from_db
+from fedrt.validation import Real
 from fedrt.world.faults import Failures, FaultyWorld
 from fedrt.world.fleet import FleetArrays, draw_fleet
 from fedrt.world.graphs import draw_base_graph

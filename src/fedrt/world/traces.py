@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.checks import Real, shown
 from fedrt.errors import InputError, reason
-from fedrt.inputs import MOST_DATA, open_regular, refuse_many_cells
+from fedrt.system.inputs import MOST_DATA, open_regular, refuse_many_cells
+from fedrt.validation import Real, shown
 
 FloatArray = NDArray[np.float64]
 

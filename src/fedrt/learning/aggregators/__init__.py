@@ -11,7 +11,7 @@ from fedrt.learning.aggregators.base import Aggregator, aggregated, averaging_we
 from fedrt.learning.aggregators.mean import Mean
 from fedrt.learning.aggregators.median import Median
 from fedrt.learning.aggregators.trimmed_mean import TrimmedMean
-from fedrt.learning.entries import make_own
+from fedrt.scenario.entries import make_own
 from fedrt.scenario.model import Learning
 
 __all__ = [

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedrt.learning.entries import OwnEntry, refuse
+from fedrt.scenario.entries import OwnEntry, refuse
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

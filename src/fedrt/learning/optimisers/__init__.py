@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fedrt.learning.entries import make_own
 from fedrt.learning.optimisers.base import Optimiser, Step, Tensors, spread, take_step, updated
 from fedrt.learning.optimisers.sgd import SGD
+from fedrt.scenario.entries import make_own
 from fedrt.scenario.model import Learning
 
 __all__ = [

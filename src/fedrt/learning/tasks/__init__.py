@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fedrt.learning.entries import make_own
 from fedrt.learning.tasks.base import Task, batch_loss, device_losses, metric_sums
 from fedrt.learning.tasks.classification import Classification
+from fedrt.scenario.entries import make_own
 from fedrt.scenario.model import Learning
 
 __all__ = [

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from fedrt.learning.entries import OwnEntry, refuse
+from fedrt.scenario.entries import OwnEntry, refuse
 
 
 class Task(Protocol):

@@ -10,13 +10,13 @@ import numpy as np
 
 from fedrt.policies import POLICIES
 from fedrt.policies.spec import policy_labels
+from fedrt.records.summary import PARTS
 from fedrt.report.page.encode import number, packed
 from fedrt.report.page.saved import Columns, PageRun
 from fedrt.report.page.thin import extremes
-from fedrt.report.tables import BASELINES
-from fedrt.runs.account import PARTS
-from fedrt.runs.estimate import over_seeds, savings
 from fedrt.scenario import Scenario
+from fedrt.studies.estimate import over_seeds, savings
+from fedrt.studies.labels import BASELINES
 
 MOST_POINTS = 500
 QUANTITIES = (

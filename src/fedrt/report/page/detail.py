@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fedrt.errors import InputError
 from fedrt.ledger import overspend_j
+from fedrt.records.summary import PARTS
 from fedrt.report.page.encode import packed
 from fedrt.report.page.saved import (
     DEVICES,
@@ -21,7 +22,6 @@ from fedrt.report.page.saved import (
     whole_numbers,
 )
 from fedrt.report.page.thin import bins, carried_on, mean_by, some_rounds
-from fedrt.runs.account import PARTS
 from fedrt.world.fleet import draw_fleet
 
 MOST_BINS = 80

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.errors import InputError, reason
-from fedrt.inputs import read_text, refuse_many_cells
+from fedrt.records.directory import SavedRun, read_run
 from fedrt.report.page.encode import plain_data
 from fedrt.report.page.sources import read_json
-from fedrt.runs.directory import SavedRun, read_run
+from fedrt.system.inputs import read_text, refuse_many_cells
 
 Columns = dict[str, NDArray[Any]]
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from fedrt.errors import InputError, reason
-from fedrt.inputs import parse_json, read_text
 from fedrt.policies import POLICIES
-from fedrt.runs.branch import BEFORE
+from fedrt.records.directory import BEFORE
+from fedrt.system.inputs import parse_json, read_text
 
 STUDIES = ("sweep", "front", "size")
 """Folders with `NAME.json` are the outcome of `fedrt NAME`."""

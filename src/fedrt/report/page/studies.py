@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from fedrt.errors import InputError, reason
-from fedrt.inputs import read_bytes
 from fedrt.policies import POLICIES
 from fedrt.policies.spec import policy_label, policy_labels
-from fedrt.report.figures import key_label
 from fedrt.report.page.encode import finite, number
 from fedrt.report.page.sources import read_json
+from fedrt.studies.labels import key_label
+from fedrt.system.inputs import read_bytes
 
 NUMBERS = ("total_time_s", "energy_j_mean", "over_budget_devices", "over_budget_j")
 
@@ -84,7 +84,7 @@ def style(name: str, names: list[str]) -> int:
 
 
 def _label(key: str) -> str:
-    return key_label(key).replace(r"\$", "$")
+    return key_label(key)
 
 
 def _value(value: Any) -> Any:

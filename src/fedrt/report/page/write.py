@@ -13,12 +13,12 @@ from typing import Any
 from urllib.parse import quote
 
 from fedrt.errors import InputError, reason
-from fedrt.files import write_whole
 from fedrt.report.page.collect import collect
 from fedrt.report.page.encode import page_json
+from fedrt.system.files import write_whole
 
-HERE = Path(__file__).parent
-LIBRARY = HERE / "vendor" / "echarts" / "echarts.min.js"
+ASSETS = Path(__file__).parent / "assets"
+LIBRARY = ASSETS / "vendor" / "echarts" / "echarts.min.js"
 SCRIPTS = (
     *("data", "words", "look", "chart", "lines", "graph", "rounds", "heat", "devices"),
     *("reproduced", "studies", "summary", "main"),
@@ -69,7 +69,7 @@ def _link(figure: Path, folder: Path) -> dict[str, str]:
 
 def page_text(title: str, data: str, *, watch: str = "") -> str:
     """The whole page. With `watch` it asks that address for its data instead, again and again."""
-    template = (HERE / "page.html").read_text(encoding="utf-8")
+    template = (ASSETS / "page.html").read_text(encoding="utf-8")
     library, own = scripts()
     connect = "connect-src 'self'; " if watch else ""
     policy = (
@@ -80,7 +80,7 @@ def page_text(title: str, data: str, *, watch: str = "") -> str:
         "MARK": MARK,
         "POLICY": policy,
         "TITLE": html.escape(title),
-        "STYLE": (HERE / "page.css").read_text(encoding="utf-8"),
+        "STYLE": (ASSETS / "page.css").read_text(encoding="utf-8"),
         "WATCH": html.escape(watch),
         "DATA": data,
         "LIBRARY": library,
@@ -94,7 +94,7 @@ def page_text(title: str, data: str, *, watch: str = "") -> str:
 @cache
 def scripts() -> tuple[str, str]:
     """The charting library and our own scripts, as they stand in the page."""
-    own = "\n".join((HERE / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS)
+    own = "\n".join((ASSETS / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS)
     return LIBRARY.read_text(encoding="utf-8"), f'(() => {{\n"use strict";\n{own}\n}})();\n'
 
 

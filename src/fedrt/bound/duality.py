@@ -1,0 +1,193 @@
+"""A lower bound on the time of a whole run, the future known, by Lagrangian duality.
+
+The problem. Over all edge rounds at once, choose frequencies f, upload times u (bandwidth k/u) and,
+for every global round, the links and gossip steps, so as to
+
+    minimise    the sum over global rounds t of T_t
+    subject to  W_n / f_n + u_n <= tau_c                 every device of cluster c, every edge round
+                sum of k_n / u_n <= b_c                  every cluster, every edge round
+                sum over r of tau_c + beta_c <= T_t      every server, every global round
+                sum over the run of p_n u_n + a_n f_n^2 <= E_n       every device, a = alpha W / 2
+                f_min <= f <= f_max
+
+where beta_c is the backhaul time of server c under the links and gossip steps of the round, which
+must be connected and keep the consensus limit and the contraction limit.
+
+The bound. Give a price to every constraint: lambda_n seconds per joule, s_c to the third row
+(they add up to one in each round, or T_t could fall for ever), nu_n to the first (they add up to
+s_c in each edge round, for the same reason with tau), mu to the second. For any prices >= 0 the
+least of the Lagrangian is no more than the least time. What is left to minimise falls apart:
+
+    over f    phi_n = min of lambda a f^2 + nu W / f, at f^3 = nu W / (2 lambda a) clipped to range
+    over u    2 sqrt((lambda p + nu) mu k), and the best mu makes the cluster's sum Q^2 / b_c,
+              Q = sum over its devices of sqrt((lambda p + nu) k)
+    over links and gossip steps    min of sum over c of s_c beta_c
+
+so every (lambda, nu) certifies the bound
+
+    sum over t [ sum over (r, c, n) phi_n + sum over (r, c) Q^2 / b_c + min sum_c s_c beta_c ]
+        - sum over n of lambda_n E_n .
+
+That last minimum may come first: for each choice of links its own s and nu, then the least over
+the choices. That is the greater bound and the one computed; `link_choices` says which
+choices there are. For given lambda the best nu are found by a compiled search; lambda by
+`joule_prices`, the joules spent less the budget being the slope. How well either does decides how
+tight the bound is, never whether it holds.
+
+All constraints other than the choice of links are convex, so the bound is as good as the best one
+could do if a round could be split between choices of links.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class WholeRun:
+    """All edge rounds of a run. Part (t R + r) C + c is cluster c in edge round r of round t."""
+
+    first: IntArray
+    """Where the devices of each part begin, and their number at the end."""
+    device: IntArray
+    """Who they are."""
+    k: FloatArray
+    """Hz s of each upload."""
+    bandwidth_hz: FloatArray
+    """Of each part."""
+    global_rounds: int
+    edge_rounds: int
+    num_edges: int
+    cycles: FloatArray
+    joules_per_hz2: FloatArray
+    """a = alpha W / 2, per device."""
+    tx_power_w: FloatArray
+    cpu_min_hz: FloatArray
+    cpu_max_hz: FloatArray
+
+    @property
+    def num_devices(self) -> int:
+        return len(self.cycles)
+
+
+@dataclass(frozen=True)
+class LinkTimes:
+    """The backhaul times that each round may choose from: rows first[t]:first[t + 1]."""
+
+    first: IntArray
+    backhaul_s: FloatArray
+    """Rows of one time per server."""
+
+
+@dataclass
+class Prices:
+    """Prices of a run, and where the search for them stands."""
+
+    joule_s: FloatArray
+    """lambda, seconds per joule, per device."""
+    share: FloatArray
+    """s, per global round and server."""
+    second: FloatArray
+    """nu, per device and edge round, in the order of `WholeRun.device`."""
+    chosen: IntArray
+    """Per global round the row of `LinkTimes`."""
+    state: FloatArray
+    """What the compiled search remembers of each part."""
+
+    @staticmethod
+    def even(run: WholeRun) -> Prices:
+        """Equal shares, and joules priced so that a middling frequency pays."""
+        servers, parts = run.num_edges, len(run.bandwidth_hz)
+        per_edge_round = len(run.device) / max(1, run.global_rounds * run.edge_rounds)
+        middle_hz = (run.cpu_min_hz + run.cpu_max_hz) / 2
+        price = run.cycles / (2 * run.joules_per_hz2 * middle_hz**3) / per_edge_round
+        return Prices(
+            joule_s=price,
+            share=np.full((run.global_rounds, servers), 1.0 / servers),
+            second=np.zeros(len(run.device)),
+            chosen=np.zeros(run.global_rounds, dtype=np.int64),
+            state=np.zeros((parts, 2)),
+        )
+
+
+def device_columns(run: WholeRun, joule_s: FloatArray) -> FloatArray:
+    """Per device, as rows: what the search needs at these joule prices.
+
+    Seconds of computing at f_min and f_max, the price of a second of sending, the nu up to which
+    f_min and from which f_max is best, cube with W / f = cube / nu^(1/3) between, and the price
+    of the joules of computing at f_min and f_max.
+    """
+    w, a = run.cycles, run.joules_per_hz2
+    return np.stack(
+        [
+            w / run.cpu_min_hz,
+            w / run.cpu_max_hz,
+            joule_s * run.tx_power_w,
+            2 * joule_s * a * run.cpu_min_hz**3 / w,
+            2 * joule_s * a * run.cpu_max_hz**3 / w,
+            np.cbrt(2 * joule_s * a * w**2),
+            joule_s * a * run.cpu_min_hz**2,
+            joule_s * a * run.cpu_max_hz**2,
+        ]
+    )
+
+
+def frequencies_hz(run: WholeRun, prices: Prices) -> FloatArray:
+    """The frequency that each device chooses in each edge round at the prices."""
+    n = run.device
+    with np.errstate(divide="ignore", invalid="ignore"):
+        cubed = prices.second * run.cycles[n] / (2 * prices.joule_s[n] * run.joules_per_hz2[n])
+    cubed = np.where(prices.joule_s[n] > 0, cubed, np.inf)
+    return np.clip(np.cbrt(cubed), run.cpu_min_hz[n], run.cpu_max_hz[n])
+
+
+def certified_s(
+    run: WholeRun, prices: Prices, backhaul_s: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Per global round the module's formula, less the budgets; per device the joules behind it.
+
+    `backhaul_s` has one row per round. Plain and independent of any search: whatever the prices,
+    no plan with these backhaul times is quicker than the sum of the first less the priced budgets.
+    """
+    n, part = run.device, np.repeat(np.arange(len(run.bandwidth_hz)), np.diff(run.first))
+    cpu_hz, joule_s = frequencies_hz(run, prices), prices.joule_s[n]
+    sending = joule_s * run.tx_power_w[n] + prices.second
+    compute_j = run.joules_per_hz2[n] * cpu_hz**2
+    phi = joule_s * compute_j + prices.second * run.cycles[n] / cpu_hz
+    whole = np.bincount(part, np.sqrt(sending * run.k), minlength=len(run.bandwidth_hz))
+    by_part = np.bincount(part, phi, minlength=len(whole)) + whole**2 / run.bandwidth_hz
+    value_s = by_part.reshape(run.global_rounds, -1).sum(axis=1)
+    value_s = value_s + (prices.share * backhaul_s).sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        upload_s = (whole / run.bandwidth_hz)[part] * np.sqrt(run.k / sending)
+        upload_j = np.where(run.tx_power_w[n] > 0, run.tx_power_w[n] * upload_s, 0.0)
+    energy_j = np.bincount(n, compute_j + upload_j, minlength=run.num_devices)
+    return value_s, energy_j.astype(np.float64, copy=False)
+
+
+def price_seconds(run: WholeRun, links: LinkTimes, prices: Prices) -> FloatArray:
+    """Per global round the greatest value at the joule prices; the time prices go into `prices`."""
+    from fedrt.bound.search import price_rounds
+
+    value_s = np.empty(run.global_rounds)
+    price_rounds(
+        run.edge_rounds,
+        run.first,
+        run.k,
+        run.bandwidth_hz,
+        np.ascontiguousarray(device_columns(run, prices.joule_s)[:, run.device]),
+        links.first,
+        links.backhaul_s,
+        prices.share,
+        prices.second,
+        prices.state,
+        prices.chosen,
+        value_s,
+    )
+    return value_s

@@ -1,0 +1,1 @@
+"""Bandwidth and CPU frequency of every device."""

@@ -1,0 +1,173 @@
+"""Bandwidth and CPU frequency of every device: exact (P2.1), or under an even split.
+
+The problem, per cluster c, because clusters share no bandwidth:
+
+    minimise    tau
+    subject to  W_n / f_n + k_n / b_n <= tau                     every device in time
+                p_n k_n / b_n + (alpha_n / 2) W_n f_n^2 <= E_n   every device in its allowance
+                sum of b_n <= b_c,  f_min <= f_n <= f_max
+
+with k_n the bits over the spectral efficiency. In (1/f, b, tau) all constraints are convex.
+
+Why no solver is needed. For a fixed tau a device wants the longest upload it can afford,
+
+    t_n(tau) = max over f of min(tau - W/f, (E - (alpha/2) W f^2) / p).
+
+The first term rises in f and the second falls, so f is f_max, f_min, or their crossing, the
+positive root of a f^3 + (p tau - E) f - p W with a = alpha W / 2. The bandwidth it then needs
+is k_n / t_n, and the optimum is the least tau with sum k_n / t_n(tau) <= b_c.
+
+t_n is concave in tau (a partial maximum of jointly concave functions), and 1 / sum(k_n / t_n) is
+a concave, increasing function of the t_n, so H(tau) = 1 / sum(k_n / t_n(tau)) is concave and
+increasing. Newton's method on H(tau) = 1 / b_c, started at a lower bound, therefore never
+oversteps the root and needs no bracket. As tau only grows, every f_n only falls, so each cubic
+is warm-started right of its root, where Newton is monotone as well.
+
+Feasible iff every spare_n = E_n - a f_min^2 is > 0 (p = 0: >= 0) and the sum over p > 0 of
+p k / spare is <= b_c (< b_c if some device has p = 0 or no limit, which uploads for ever else).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrt.cost.compute import compute_energy_j
+from fedrt.cost.uplink import hertz_seconds, upload_energy_j, upload_time_s
+from fedrt.errors import FedrtError
+from fedrt.world.observation import Observation
+
+FloatArray = NDArray[np.float64]
+
+# A budget that is met to this relative precision counts as met: rounding, not policy.
+FITS = 1e-12
+# What the search for a cluster's time may end above its bandwidth by, relative.
+RESIDUAL = 1e-9
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """What every device gets, and which clusters needed more energy than they were allowed."""
+
+    bandwidth_hz: FloatArray
+    cpu_hz: FloatArray
+    relaxed: NDArray[np.bool_]
+    """Per cluster: no allocation keeps every allowance, so best-effort allowances were used."""
+
+    def with_clusters(
+        self, other: Allocation, clusters: NDArray[np.bool_], seen: Observation
+    ) -> Allocation:
+        """The same but for some clusters, which get what another allocation gives them."""
+        theirs = clusters[seen.edge_of_device]
+        return replace(
+            self,
+            bandwidth_hz=np.where(theirs, other.bandwidth_hz, self.bandwidth_hz),
+            cpu_hz=np.where(theirs, other.cpu_hz, self.cpu_hz),
+        )
+
+
+def even_split_hz(seen: Observation) -> FloatArray:
+    """Each device's equal share of its cluster's bandwidth, in Hz."""
+    share = seen.edge_bandwidth_hz / np.maximum(seen.cluster_size, 1)
+    return share[seen.edge_of_device]
+
+
+def even_upload_energy_j(seen: Observation) -> FloatArray:
+    """Joules of each device's upload at the even share."""
+    upload_s = upload_time_s(seen.model_bits, seen.snr, even_split_hz(seen))
+    return upload_energy_j(upload_s, seen.tx_power_w)
+
+
+def slowest_compute_energy_j(seen: Observation) -> FloatArray:
+    """Joules of each device's training at f_min."""
+    return compute_energy_j(seen.cycles, seen.cpu_min_hz, seen.capacitance)
+
+
+def least_energy_j(seen: Observation) -> FloatArray:
+    """Joules of each device at f_min and the even share; allowances of this much always fit."""
+    return slowest_compute_energy_j(seen) + even_upload_energy_j(seen)
+
+
+def feasible_clusters(seen: Observation, spare_j: FloatArray) -> NDArray[np.bool_]:
+    """Per cluster: whether some allocation keeps every allowance (module docstring)."""
+    k = hertz_seconds(seen.model_bits, seen.snr)
+    sends, limited = seen.tx_power_w > 0, np.isfinite(spare_j)
+    floor_j = slowest_compute_energy_j(seen)
+    computes = np.where(
+        sends & limited, spare_j > 0, spare_j >= -FITS * floor_j
+    )  # p = 0 may spend all of it on computing
+    with np.errstate(divide="ignore", invalid="ignore"):
+        need_hz = np.where(sends & limited, seen.tx_power_w * k / spare_j, 0.0)
+    need = seen.sum_by_edge(np.where(computes, need_hz, np.inf))
+    free = seen.sum_by_edge((~(sends & limited)).astype(np.float64)) > 0
+    b = seen.edge_bandwidth_hz
+    fits: NDArray[np.bool_] = np.where(free, need < b, need <= b * (1 + FITS))
+    return fits
+
+
+def allocate(
+    seen: Observation, allowance_j: FloatArray, slowdown: FloatArray | None = None
+) -> Allocation:
+    """The allocation of least time in every cluster, all clusters at once.
+
+    `allowance_j` may be inf (no limit), zero or negative. In a cluster that no allocation keeps
+    within it, and only there, every device plans with max(E, the energy of f_min and an upload at
+    the even share), which always fits (best-effort). `slowdown`: computing may take so many times
+    as long as planned, at no more energy.
+    """
+    from fedrt.control.allocation.kernel import MOST_TIME_STEPS, Devices, solve_clusters
+
+    k = hertz_seconds(seen.model_bits, seen.snr)
+    spare_j = allowance_j - slowest_compute_energy_j(seen)
+    relaxed = ~feasible_clusters(seen, spare_j)
+    if relaxed.any():
+        raised_j = np.maximum(spare_j, even_upload_energy_j(seen))
+        spare_j = np.where(relaxed[seen.edge_of_device], raised_j, spare_j)
+    spare_j = np.maximum(spare_j, 0.0)
+    bandwidth_hz, cpu_hz = np.empty_like(k), np.empty_like(k)
+    steps, residual = solve_clusters(
+        Devices(
+            first=seen.first_device,
+            edge_bandwidth_hz=seen.edge_bandwidth_hz,
+            k=k,
+            w=seen.cycles if slowdown is None else slowdown * seen.cycles,
+            a=seen.capacitance * seen.cycles / 2,
+            p=seen.tx_power_w,
+            spare_j=spare_j,
+            f_min=seen.cpu_min_hz,
+            f_max=seen.cpu_max_hz,
+            bandwidth_hz=bandwidth_hz,
+            cpu_hz=cpu_hz,
+        )
+    )
+    if steps >= MOST_TIME_STEPS or not residual <= RESIDUAL:
+        raise FedrtError(
+            f"the allocation did not converge: after {steps} steps a cluster still needs"
+            f" {residual:.3g} more of its bandwidth than there is"
+        )
+    return Allocation(bandwidth_hz, cpu_hz, relaxed)
+
+
+def allocate_evenly(seen: Observation, allowance_j: FloatArray) -> Allocation:
+    """An even split, each device at the highest frequency that its allowance leaves for it.
+
+    With b fixed, f = sqrt((E - p k/b) / a), clipped to the device's range; one that does not fit
+    even at f_min runs at f_min, and its cluster counts as relaxed.
+    """
+    upload_j = even_upload_energy_j(seen)
+    a = seen.capacitance * seen.cycles / 2
+    squared = np.maximum(allowance_j - upload_j, 0.0) / a
+    cpu_hz = np.clip(np.sqrt(squared), seen.cpu_min_hz, seen.cpu_max_hz)
+    least_j = least_energy_j(seen)
+    over = least_j > allowance_j + FITS * least_j
+    relaxed = seen.sum_by_edge(over.astype(np.float64)) > 0
+    return Allocation(even_split_hz(seen), cpu_hz, relaxed)
+
+
+def evenly_where_it_fits(seen: Observation, cap_j: FloatArray, other: Allocation) -> Allocation:
+    """An even split in the clusters where it keeps every cap, the other allocation elsewhere."""
+    even = allocate_evenly(seen, cap_j)
+    mixed = other.with_clusters(even, ~even.relaxed, seen)
+    return replace(mixed, relaxed=other.relaxed & even.relaxed)

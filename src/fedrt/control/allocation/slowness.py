@@ -1,0 +1,151 @@
+"""Devices that turn out slower than planned: how likely that is, and plans that allow for it.
+
+In the allocation of least time all devices of a cluster end at once, so every slow one holds the
+cluster up. One that allows for slow devices ends later where nobody is slow, and earlier where
+somebody is. Which is better depends on how often devices are slow, how slow they then are and
+whether it lasts: all of it is learned from what devices report after each edge round. The end that
+an allocation lets expect is then a closed sum, and of a few allocations the one with the least is
+taken.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrt.arrays import freeze_arrays
+from fedrt.control.allocation.allocate import Allocation, allocate, evenly_where_it_fits
+from fedrt.cost.compute import compute_time_s
+from fedrt.cost.outcome import Deadline
+from fedrt.cost.uplink import upload_time_s
+from fedrt.plan import ROUNDING
+from fedrt.world.observation import Observation
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+# How far allocations go for devices that are not likely to be slow, from not at all to fully.
+LEVELS = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+
+@dataclass(frozen=True)
+class Slowness:
+    """What is to be expected of the devices that take part in an edge round."""
+
+    chance: FloatArray
+    """Per device: how likely it is to be slow."""
+    slowdown: float
+    """Computing time of a slow device over what was planned; 1 while none was seen."""
+    deadline: Deadline
+    """When servers stop waiting."""
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+
+@dataclass
+class SlownessSeen:
+    """What the devices of a fleet have reported so far.
+
+    Counts are kept of all reports, of those after one of full speed, and of those after a slow one.
+    """
+
+    last: IntArray
+    """Per device: 0 before its first report, 1 if it last ran at full speed, 2 if slowly."""
+    reports: FloatArray = field(default_factory=lambda: np.zeros(3))
+    slow: FloatArray = field(default_factory=lambda: np.zeros(3))
+    """Of those, the ones of slow devices."""
+    slowdowns: float = 0.0
+    """Summed over all reports of slow devices."""
+
+    @staticmethod
+    def nothing(fleet_size: int) -> SlownessSeen:
+        """Before the first edge round."""
+        return SlownessSeen(np.zeros(fleet_size, dtype=np.int64))
+
+    def add(self, who: IntArray, slowdown: FloatArray) -> None:
+        """An edge round after which these devices report how many times as long they computed."""
+        slow, last = slowdown > 1.0, self.last[who]
+        for state, which in enumerate((last >= 0, last == 1, last == 2)):
+            self.reports[state] += which.sum()
+            self.slow[state] += (slow & which).sum()
+        self.slowdowns += float(slowdown[slow].sum())
+        self.last[who] = np.where(slow, 2, 1)
+
+    def expected(self, who: IntArray, deadline: Deadline) -> Slowness:
+        """For the coming edge round: the share of slow reports after one like a device's last.
+
+        To each of these shares the share of all reports is added as if it were one report more.
+        """
+        share = self.slow[0] / max(self.reports[0], 1.0)
+        chance = (self.slow + share) / (self.reports + 1.0)
+        chance[0] = share
+        slowdown = self.slowdowns / self.slow[0] if self.slow[0] else 1.0
+        return Slowness(chance[self.last[who]], slowdown, deadline)
+
+
+def quickest_expected(
+    seen: Observation,
+    cap_j: FloatArray,
+    slowness: Slowness,
+    begin_s: FloatArray,
+    usual: Allocation,
+    kept: BoolArray,
+) -> Allocation:
+    """The allocation that lets expect the earliest end of the last cluster.
+
+    Tried are the usual one, the even split and some that allow for slow devices, within the caps;
+    the others only if they are expected to lose no more updates to the deadline. Clusters that are
+    `kept` have the usual one in any case. `begin_s`: when each cluster begins.
+    """
+    tries = [evenly_where_it_fits(seen, cap_j, usual), *_allowing(seen, cap_j, slowness, usual)]
+    tries = [usual, *(each.with_clusters(usual, kept, seen) for each in tries)]
+    ends = [expected_end(seen, each, slowness, begin_s) for each in tries]
+    least = ends[0][1] * (1 - ROUNDING)
+    return tries[int(np.argmin([end_s if arrive >= least else np.inf for end_s, arrive in ends]))]
+
+
+def _allowing(
+    seen: Observation, cap_j: FloatArray, slowness: Slowness, otherwise: Allocation
+) -> list[Allocation]:
+    """Allocations of least time if computing takes longer than planned.
+
+    As much longer as slow devices take for those that are more likely slow than not, and for the
+    others a part of that. Clusters whose caps no allocation keeps get what `otherwise` says.
+    """
+    found = []
+    for level in LEVELS:
+        part = np.where(slowness.chance > 0.5, 1.0, level)
+        each = allocate(seen, cap_j, 1.0 + (slowness.slowdown - 1.0) * part)
+        found.append(each.with_clusters(otherwise, each.relaxed, seen))
+    return found
+
+
+def expected_end(
+    seen: Observation, allocation: Allocation, slowness: Slowness, begin_s: FloatArray
+) -> tuple[float, float]:
+    """When the last cluster is expected to be through, in seconds, and how many updates arrive.
+
+    Devices are slow independently of each other. The round ends with a slow device if it is slow
+    and none is that would be later; if no such device is slow, it ends as planned.
+    """
+    upload_s = upload_time_s(seen.model_bits, seen.snr, allocation.bandwidth_hz)
+    compute_s = compute_time_s(seen.cycles, allocation.cpu_hz)
+    edge, chance = seen.edge_of_device, slowness.chance
+    planned_s, slow_s = compute_s + upload_s, slowness.slowdown * compute_s + upload_s
+    everyone = np.ones(seen.num_devices, dtype=bool)
+    cut_s = slowness.deadline.of_edges(seen, planned_s, everyone)[edge]
+    last_s = cut_s * (1 + ROUNDING)
+    arrive = (1.0 - chance) * (planned_s <= last_s) + chance * (slow_s <= last_s)
+    ends_s = begin_s[edge] + np.minimum(slow_s, cut_s)
+    planned_end_s = max(
+        float(np.max(begin_s)), float(np.max(begin_s[edge] + np.minimum(planned_s, cut_s)))
+    )
+    late = np.flatnonzero(ends_s > planned_end_s)
+    late = late[np.argsort(-ends_s[late], kind="stable")]
+    none_later = np.cumprod(np.concatenate([[1.0], 1.0 - chance[late]]))
+    end_s = np.dot(ends_s[late], none_later[:-1] * chance[late]) + none_later[-1] * planned_end_s
+    return float(end_s), float(arrive.sum())

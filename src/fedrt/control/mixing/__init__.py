@@ -1,0 +1,1 @@
+"""How edge servers mix their models, and how fast that brings them together."""

@@ -1,0 +1,1 @@
+"""Data sets: their formats, where they come from, and which device holds what."""

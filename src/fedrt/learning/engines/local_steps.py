@@ -1,0 +1,64 @@
+"""Local steps by the module itself, one device after the other, as torch carries it out.
+
+What the sequential engine does, and what the stacked engine falls back to where nothing is faster.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fedrt.learning.engines.method import Method
+from fedrt.learning.engines.samples import Samples
+from fedrt.learning.models.flat import FlatModel
+from fedrt.learning.optimisers import take_step
+from fedrt.learning.tasks import batch_loss
+
+
+@dataclass(frozen=True)
+class PlainSteps:
+    """Local steps on mini-batches; the optimiser starts anew for every device and edge round."""
+
+    model: FlatModel
+    samples: Samples
+    method: Method
+    half: bool = False
+    """Whether layers compute in bfloat16; parameters, their changes and losses never do."""
+    channels_last: bool = False
+    """Whether images lie in memory with their channels innermost."""
+
+    def __call__(
+        self, rows: Tensor, chosen: Tensor, shifts: Tensor | None, counts: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Every device's state after its steps, a row each, and the sums of their losses."""
+        states, losses = [], []
+        for n, row in enumerate(rows):
+            count = len(chosen) if counts is None else int(counts[n])
+            self.model.load(row)
+            moves = None if shifts is None else shifts[:count, n]
+            losses.append(self.train_device(chosen[:count, n], moves))
+            states.append(self.model.state())
+        return torch.stack(states), torch.stack(losses)
+
+    def train_device(self, chosen: Tensor, augmentation: Tensor | None) -> Tensor:
+        """Run the steps of one device from the model as loaded; the sum of its losses."""
+        self.model.module.train()
+        optimiser, task = self.method.optimiser, self.method.task
+        parameters, gradients = [self.model.parameters], [self.model.gradient]
+        state = optimiser.init(parameters)
+        total = torch.zeros((), dtype=torch.float64, device=gradients[0].device)
+        for step in range(len(chosen)):
+            shifts = None if augmentation is None else augmentation[step]
+            inputs, labels = self.samples.batch(chosen[step], shifts)
+            if self.channels_last and inputs.dim() == 4:
+                inputs = inputs.contiguous(memory_format=torch.channels_last)
+            self.model.gradient.zero_()
+            with torch.autocast(inputs.device.type, torch.bfloat16, enabled=self.half):
+                scores = self.model.module(inputs)
+            loss = batch_loss(task, scores.to(self.model.held.dtype), labels)
+            torch.autograd.backward(loss)
+            take_step(optimiser, parameters, gradients, state, step + 1)
+            total += loss.detach()
+        return total

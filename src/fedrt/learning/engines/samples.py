@@ -1,0 +1,67 @@
+"""Training and test samples where the training happens: resident, normalised, augmented there."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional as fn
+
+from fedrt.data.batches import CROP_PADDING
+from fedrt.data.catalogue import Dataset, channel_stats
+
+
+class Samples:
+    """A data set as tensors on a device; `batch` gives inputs ready for the model."""
+
+    def __init__(self, dataset: Dataset, dtype: torch.dtype, device: torch.device) -> None:
+        self.dtype, self.device = dtype, device
+        mean, deviation = channel_stats(dataset.train_images)
+        self.images = dataset.train_images.ndim == 4
+        shape = (-1, 1, 1) if self.images else (-1,) if np.size(mean) > 1 else ()
+        self.mean = torch.as_tensor(mean, dtype=dtype, device=device).reshape(shape)
+        self.scale = 1.0 / torch.as_tensor(deviation, dtype=dtype, device=device).reshape(shape)
+        self.bytes = dataset.train_images.dtype == np.uint8
+        self.train = self._place(dataset.train_images)
+        self.test = self._place(dataset.test_images)
+        self.train_labels = torch.as_tensor(dataset.train_labels, device=device)
+        self.test_labels = torch.as_tensor(dataset.test_labels, device=device)
+        self.shape = tuple(self.train.shape[1:])
+
+    def _place(self, images: NDArray[np.generic]) -> Tensor:
+        """Channels first, in the type they came in: bytes take a quarter of the memory."""
+        if self.images:
+            images = np.moveaxis(images, -1, 1)
+        return torch.as_tensor(np.require(images, requirements=["C", "W"]), device=self.device)
+
+    def normalise(self, raw: Tensor) -> Tensor:
+        """Inputs with the training set's mean 0 and deviation 1."""
+        return normalised(raw, self.mean, self.scale, self.bytes)
+
+    def batch(self, chosen: Tensor, augmentation: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Inputs and labels of the chosen training samples."""
+        inputs = self.normalise(self.train[chosen])
+        if augmentation is not None:
+            inputs = augment(inputs, augmentation)
+        return inputs, self.train_labels[chosen]
+
+
+def normalised(raw: Tensor, mean: Tensor, scale: Tensor, of_bytes: bool) -> Tensor:
+    """The samples in the type of mean and scale, these applied; bytes count as parts of 255."""
+    values = raw.to(mean.dtype)
+    if of_bytes:
+        values = values / 255.0
+    return (values - mean) * scale
+
+
+def augment(inputs: Tensor, draws: Tensor) -> Tensor:
+    """Each image moved within a border of zeros and perhaps mirrored, as drawn; one gather."""
+    count, channels, height, width = inputs.shape
+    padded = fn.pad(inputs, [CROP_PADDING] * 4)
+    rows = draws[:, 0, None] + torch.arange(height, device=inputs.device)
+    columns = torch.arange(width, device=inputs.device).expand(count, width)
+    columns = torch.where(draws[:, 2, None] > 0, columns.flip(1), columns) + draws[:, 1, None]
+    number = torch.arange(count, device=inputs.device)[:, None, None, None]
+    channel = torch.arange(channels, device=inputs.device)[None, :, None, None]
+    return padded[number, channel, rows[:, None, :, None], columns[:, None, None, :]]

@@ -1,0 +1,89 @@
+"""The obvious engine: one device after the other. All other engines are held equal to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from fedrt.data.batches import Batches
+from fedrt.learning.engines.engine import (
+    DeviceResults,
+    Trained,
+    TrainingOrder,
+    own_randomness,
+    trained,
+)
+from fedrt.learning.engines.local_steps import PlainSteps
+from fedrt.learning.engines.method import Method
+from fedrt.learning.engines.samples import Samples
+from fedrt.learning.engines.screening import EdgeServer, needs_rows, train_edge_by_edge
+from fedrt.learning.models.architectures import model_code
+from fedrt.learning.models.flat import FlatModel
+
+
+class SequentialEngine:
+    """Trains the devices of an order by the module itself, each from its edge's model."""
+
+    name = "sequential"
+
+    def __init__(
+        self,
+        model: FlatModel,
+        samples: Samples,
+        batches: Batches,
+        method: Method,
+        *,
+        augment: bool,
+        half: bool = False,
+    ) -> None:
+        self.model, self.batches, self.augment = model, batches, augment
+        self.method = method
+        self.steps = PlainSteps(model, samples, method, half)
+
+    def train(self, models: Tensor, order: TrainingOrder) -> Trained:
+        with model_code(self.model.module):
+            return self._train(models, order)
+
+    def _train(self, models: Tensor, order: TrainingOrder) -> Trained:
+        total = torch.zeros(models.shape, dtype=torch.float64, device=models.device)
+        aggregator = self.method.aggregator
+        if needs_rows(order, aggregator):
+            server = EdgeServer(aggregator, self.model.num_parameters)
+            given = (models, order, total, server)
+            results = train_edge_by_edge(self.train_rows, *given, group=1)
+            return trained(models, total, order, results)
+        results = DeviceResults.blank(len(order.devices))
+        for n, state in self._trained(models, order, results):
+            total[order.edge_of_device[n]] += float(order.weight[n]) * state.double()
+        return trained(models, total, order, results)
+
+    def train_rows(self, models: Tensor, order: TrainingOrder) -> tuple[Tensor, DeviceResults]:
+        """The model that every device sends, a row each, and what is known of each."""
+        results = DeviceResults.blank(len(order.devices))
+        rows = [state for _, state in self._trained(models, order, results)]
+        return torch.stack(rows), results
+
+    def _trained(
+        self, models: Tensor, order: TrainingOrder, results: DeviceResults
+    ) -> Iterator[tuple[int, Tensor]]:
+        """Each device's place in the order and its model; fills in the results."""
+        device = models.device
+        steps = int(order.local_steps.max(initial=0))
+        draw = (order.t, order.r, steps, order.devices)
+        chosen = torch.as_tensor(self.batches.draw(*draw), device=device)
+        augmentation = None
+        if self.augment:
+            augmentation = torch.as_tensor(self.batches.draw_augmentation(*draw), device=device)
+        seeds = self.batches.draw_seeds(order.t, order.r, order.devices).tolist()
+        with own_randomness(device) as generator:
+            for n, edge in enumerate(order.edge_of_device.tolist()):
+                self.model.load(models[edge])
+                generator.manual_seed(seeds[n])
+                count = int(order.local_steps[n])
+                shifts = None if augmentation is None else augmentation[:count, n]
+                results.loss_sum[n] = float(self.steps.train_device(chosen[:count, n], shifts))
+                state = self.model.state()
+                results.largest[n], results.sent_bytes[n] = float(state.abs().max()), state.nbytes
+                yield n, state

@@ -1,0 +1,1 @@
+"""Models: the architectures, and a model whose whole state is one vector."""

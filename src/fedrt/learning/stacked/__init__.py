@@ -1,0 +1,1 @@
+"""The fast engine: many devices trained as one model."""

@@ -1,0 +1,1 @@
+"""Layers of many models at once, written for processors."""

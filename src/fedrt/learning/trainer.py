@@ -1,0 +1,157 @@
+"""The training side of a run: the edge models, how far they are apart, and their accuracy."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fedrt.control.mixing.weights import mixing_of
+from fedrt.learning.aggregators import averaging_weights
+from fedrt.learning.engines.engine import Screening, TrainingOrder
+from fedrt.learning.gossip import average, distance_to_average, mix, pairwise_distance
+from fedrt.learning.setup import Setup
+from fedrt.plan import Gossip, Plan
+from fedrt.rounds import (
+    ACCEPTED,
+    ModelDistances,
+    Outcome,
+    Updates,
+    digest,
+    key_after_gossip,
+    key_after_training,
+)
+from fedrt.world.observation import Observation
+from fedrt.world.world import World
+
+FloatArray = NDArray[np.float64]
+
+
+class Trainer:
+    """Trains the edge models of a run as its plans say: the paper's Algorithm 1.
+
+    `shared` lets several trainers of one setup do equal work once: every state of the edge models
+    has a key made from all that led to it, so equal keys are equal models.
+    """
+
+    def __init__(self, setup: Setup, shared: dict[bytes, Any] | None = None) -> None:
+        self.setup, self.shared = setup, shared
+        edges = setup.world.fleet.num_edges
+        self.models = setup.first_model.repeat(edges, 1)
+        self.key = b"start"
+        self.loss_sum, self.steps = 0.0, 0
+        self.began = time.monotonic()
+
+    @property
+    def start(self) -> ModelDistances:
+        """All edge servers start from the same model."""
+        edges = self.setup.world.fleet.num_edges
+        return ModelDistances(np.zeros((edges, edges)))
+
+    def distances(self, t: int) -> ModelDistances:
+        """How far the models are apart that the servers hold now."""
+        return ModelDistances(pairwise_distance(self._parameters()))
+
+    def train(self, seen: Observation, plan: Plan, outcome: Outcome) -> Updates:
+        """Train every device whose update arrives from its edge's model, and average per edge."""
+        order = self._order(seen, plan, outcome)
+        self.key = key_after_training(self.key, seen, plan, outcome)
+        refused = None
+        if order.screening is not None:
+            refused = np.full(seen.num_devices, ACCEPTED)
+        if len(order.devices):
+            trained = self._once(self.key, lambda: self.setup.engine.train(self.models, order))
+            self.models = trained.models
+            counted = trained.refused == ACCEPTED
+            if refused is not None:
+                refused[outcome.delivered] = trained.refused
+            self.loss_sum += float(trained.loss_sum[counted].sum())
+            self.steps += int(order.local_steps[counted].sum())
+        return Updates(refused)
+
+    def mix(self, t: int, gossip: Gossip) -> Mapping[str, float]:
+        """Mix the edge models over the links of the gossip; loss, accuracies and distances."""
+        mixing = mixing_of(gossip, self.setup.world.scenario.control.mixing)
+        self.key = key_after_gossip(self.key, gossip)
+        self.models = self._once(self.key, lambda: mix(self.models, mixing, gossip.steps))
+        metrics = {
+            "loss": self.loss_sum / self.steps if self.steps else np.nan,
+            "consensus": distance_to_average(self._parameters()),
+        }
+        metrics |= self._accuracies(t)
+        self.loss_sum, self.steps = 0.0, 0
+        now = time.monotonic()
+        metrics["wall_s"], self.began = now - self.began, now
+        return metrics
+
+    def _accuracies(self, t: int) -> dict[str, float]:
+        """Of the average model and, mean, least and greatest, of the edges'; NaN between times."""
+        rounds, learning = self.setup.world.scenario.rounds, self.setup.world.scenario.learning
+        names = ("accuracy", "edge_accuracy_mean", "edge_accuracy_min", "edge_accuracy_max")
+        if (t + 1) % learning.evaluate_every and t + 1 < rounds.global_rounds:
+            return dict.fromkeys(names, np.nan)
+
+        def measure() -> list[float]:
+            states = torch.cat([average(self.models)[None], self.models])
+            of_average, *of_edges = self.setup.accuracies(states)
+            return [of_average, float(np.mean(of_edges)), min(of_edges), max(of_edges)]
+
+        return dict(zip(names, self._once(digest(self.key, "accuracy"), measure), strict=True))
+
+    def _order(self, seen: Observation, plan: Plan, outcome: Outcome) -> TrainingOrder:
+        came, world = outcome.delivered, self.setup.world
+        who, edge_of_device = seen.device[came], seen.edge_of_device[came]
+        samples = self.setup.batches.sizes[who]
+        return TrainingOrder(
+            t=seen.t,
+            r=seen.r,
+            devices=who,
+            edge_of_device=edge_of_device,
+            local_steps=plan.local_steps[came],
+            weight=averaging_weights(edge_of_device, self.setup.method.aggregator, samples),
+            then=self._next(seen),
+            screening=screening_of(world),
+            attackers=None if world.faults is None else world.faults.attackers[who],
+        )
+
+    def _next(self, seen: Observation) -> tuple[int, int] | None:
+        """The edge round after this one."""
+        rounds = self.setup.world.scenario.rounds
+        if seen.r + 1 < rounds.edge_rounds:
+            return seen.t, seen.r + 1
+        return (seen.t + 1, 0) if seen.t + 1 < rounds.global_rounds else None
+
+    def _parameters(self) -> torch.Tensor:
+        return self.models[:, : self.setup.model.num_parameters]
+
+    def _once(self, key: bytes, work: Any) -> Any:
+        if self.shared is None:
+            return work()
+        if key not in self.shared:
+            self.shared[key] = work()
+        return self.shared[key]
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """All of training that the rest of a run depends on, after a gossip."""
+        return {"models": self.models.cpu().numpy()}
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Take over a saved state."""
+        models = torch.from_numpy(np.array(state["models"]))
+        self.models = models.to(device=self.models.device, dtype=self.models.dtype)
+        # What led here is not known any more, but the models themselves are as good a key.
+        self.key = digest(b"restored", np.ascontiguousarray(state["models"]))
+        self.began = time.monotonic()
+
+
+def screening_of(world: World) -> Screening | None:
+    """How the scenario has updates looked at; None where all of them count."""
+    faults = world.scenario.faults
+    if faults is None or (not faults.refuse and faults.attack is None):
+        return None
+    most_norm = faults.refuse_norm if faults.refuse else None
+    return Screening(most_norm=most_norm, attack=faults.attack, seed=world.seed)

@@ -1,0 +1,1 @@
+"""What is kept of a run: its tables, its summary, its folder, and what it resumes from."""

@@ -1,0 +1,169 @@
+"""Checkpoints and the record of each round: what lets a killed run go on as if nothing happened.
+
+A checkpoint holds the models after a global round. A record holds what was seen, planned and what
+happened in a round (`runs.records`). On resuming, the rounds before the checkpoint are taken from
+their records, which brings back books, tables and the policy's own state bit for bit, and training
+goes on from there.
+"""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Mapping, Sequence, Set
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrt.errors import InputError, reason
+from fedrt.records.records import BadRecordError, RunSize, packed, unpacked
+from fedrt.runs.rounds import PastEdgeRound
+from fedrt.system.files import make_folder, write_whole
+from fedrt.system.inputs import refuse_zip_bomb
+
+Arrays = Mapping[str, NDArray[Any]]
+
+OWN_NAME = re.compile(r"[0-9]{6,18}\.npz")
+"""How checkpoints and records are named: no other file is ever removed."""
+Record = Sequence[PastEdgeRound]
+"""The edge rounds of one global round."""
+
+
+class Checkpoints:
+    """The checkpoints and records of a run directory."""
+
+    def __init__(self, folder: Path, keep: int = 2) -> None:
+        self.checkpoints, self.records = folder / "checkpoints", folder / "records"
+        self.keep = keep
+
+    def save_record(self, t: int, record: Record) -> None:
+        """Save what happened in global round t."""
+        make_folder(self.records)
+        _write(self.records / f"{t:06}.npz", packed(record))
+
+    def load_records(self, rounds: int, size: RunSize) -> list[Record]:
+        """The records of the first so many rounds, of a run of that size."""
+        return [_read_record(self.records, t, size) for t in range(rounds)]
+
+    def save(self, rounds: int, state: Arrays) -> None:
+        """Save the state after so many rounds, and drop all but the newest few.
+
+        Later ones that are there did not read when the run went on from here: they go too.
+        """
+        make_folder(self.checkpoints)
+        _write(self.checkpoints / f"{rounds:06}.npz", state)
+        paths = self._all()
+        later = [path for path in paths if int(path.stem) > rounds]
+        for path in [*later, *paths[len(later) + self.keep :]]:
+            path.unlink(missing_ok=True)
+
+    def load(
+        self, like: Arrays, size: RunSize, most: int | None = None
+    ) -> tuple[Arrays, list[Record], list[str]]:
+        """The newest state that reads and the records up to it; a note on each damaged file.
+
+        It must have the names and shapes of the state given. No records: the run starts over.
+        With `most`, none after more rounds than that.
+        """
+        notes: dict[str, None] = {}
+        for path in self._all():
+            if most is not None and int(path.stem) > most:
+                continue
+            try:
+                state = _read(path, like.keys())
+                records = self.load_records(int(path.stem), size)
+            except InputError as error:
+                notes[f"{error}; going back to an earlier state"] = None
+                continue
+            for name, array in like.items():
+                if state[name].shape != array.shape:
+                    raise InputError(
+                        f"{path}: its {name} are {state[name].shape}, the run needs {array.shape};"
+                        " was config.toml changed?"
+                    )
+            return state, records, list(notes)
+        return {}, [], [*notes, *(["no checkpoint is left: starting over"] if notes else [])]
+
+    def newest(self, size: RunSize) -> int:
+        """The rounds before the newest state that is whole, with its records; 0: there is none."""
+        for path in self._all():
+            try:
+                with zipfile.ZipFile(path) as archive:
+                    if archive.testzip() is not None:
+                        continue
+                self.load_records(int(path.stem), size)
+            except (InputError, OSError, ValueError, zipfile.BadZipFile, NotImplementedError):
+                continue
+            return int(path.stem)
+        return 0
+
+    def _all(self) -> list[Path]:
+        """Newest first."""
+        return sorted(_own_files(self.checkpoints), key=lambda path: int(path.stem), reverse=True)
+
+    def clear(self) -> None:
+        """Remove the states of a finished run, and its records."""
+        self.clear_records()
+        _remove_own(self.checkpoints)
+
+    def clear_records(self) -> None:
+        """Remove the records of a finished run: its tables hold the same."""
+        _remove_own(self.records)
+
+
+def _own_files(folder: Path) -> list[Path]:
+    """The files of our own naming in a folder; none where it is a link or not there."""
+    try:
+        if folder.is_symlink():
+            return []
+        return [path for path in folder.iterdir() if OWN_NAME.fullmatch(path.name)]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _remove_own(folder: Path) -> None:
+    """Remove the files of our own naming, and the folder unless it holds others."""
+    for path in _own_files(folder):
+        if path.is_symlink() or path.is_file():
+            path.unlink(missing_ok=True)
+    if not folder.is_symlink():
+        with suppress(OSError):  # not there, no folder, or not empty
+            folder.rmdir()
+
+
+def _read_record(folder: Path, t: int, size: RunSize) -> Record:
+    """The record of global round t; a line about a file that holds something else."""
+    path = folder / f"{t:06}.npz"
+    try:
+        return unpacked(_read(path), size, t)
+    except BadRecordError as error:
+        raise InputError(
+            f"{path}: cannot be read: is not the record of a round of this run: {error}"
+        ) from None
+
+
+def _write(path: Path, arrays: Arrays) -> None:
+    def fill(temporary: Path) -> None:
+        with temporary.open("wb") as file:
+            np.savez(file, allow_pickle=False, **arrays)
+
+    write_whole(path, fill)
+
+
+def _read(path: Path, names: Set[str] | None = None) -> dict[str, NDArray[Any]]:
+    """Every array of a file; the archive's checksums tell whether it is whole."""
+    try:
+        with path.open("rb") as file:
+            refuse_zip_bomb(file, path)
+            with np.load(file, allow_pickle=False) as archive:
+                arrays = {name: archive[name] for name in archive.files}
+    except InputError:
+        raise
+    except Exception as error:  # a damaged archive may fail in any part of its reader
+        raise InputError(f"{path}: cannot be read: {reason(error)}") from None
+    if names is not None and arrays.keys() != names:
+        raise InputError(f"{path}: cannot be read: it holds {', '.join(arrays) or 'nothing'}")
+    return arrays

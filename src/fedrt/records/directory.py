@@ -1,0 +1,319 @@
+"""The run directory: what all later work reads and writes (docs/runs.md).
+
+    config.toml       the whole scenario, with its schema version
+    run.json          what ran: policy, seed, command, and the format's version
+    identity.json     what a run that can go on is made from; it goes on with that alone
+    environment.json  versions, machine, commit
+    rounds.parquet  edges.parquet  links.parquet  devices.parquet
+    partition.parquet the data of a trained run: samples of each class on each device
+    summary.json      the outcome; there when the run has ended
+
+Every file is put in place whole, `rounds` after the tables it speaks of, so a cut at any instant
+leaves a directory that reads.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from hashlib import blake2b
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import fedrt
+from fedrt.errors import FedrtError, InputError, reason
+from fedrt.records.foreign import open_lock
+from fedrt.records.history import History
+from fedrt.records.identity import KEY, Identity
+from fedrt.scenario import Scenario, load_scenario, scenario_text
+from fedrt.scenario.code import import_paths
+from fedrt.system.files import BusyError, whole_folder, write_json, write_text, write_whole
+from fedrt.system.inputs import parse_json, read_text
+from fedrt.validation import Text, Whole, problem
+
+IntArray = NDArray[np.int64]
+
+FORMAT_VERSION = 2
+READABLE_VERSIONS = (1, 2)
+"""Older folders can be shown, but a run in one cannot go on."""
+MOST_SEED = 10**18 - 1
+BEFORE = "before"
+"""The folder in a branch with what the run before it was started with."""
+TABLES = ("devices", "links", "edges", "rounds")
+SUMMARY = (
+    *("scenario", "policy", "seed", "global_rounds", "total_time_s", "energy_j_mean"),
+    *("energy_j_max", "over_budget_devices", "over_budget_j", "time_parts"),
+)
+TRAINED_SUMMARY = ("best_accuracy", "final_accuracy", "targets", "wall_s")
+"""What every summary has, and what that of a trained run has besides."""
+LIBRARIES = ("numpy", "numba", "pyarrow", "torch")
+LONGEST_NAME = 200
+"""Characters of a run directory's name; systems take 255 bytes."""
+ROWS_IN_A_GROUP = 2**15
+"""Of a table: whoever follows a run reads only the groups that are new."""
+MOST_OF_THE_TIME = 0.05
+"""The greatest part of a run's wall time that saving its tables on the way may take."""
+
+
+def run_name(policy: str, seed: int) -> str:
+    """What the directory of one run among several is called; `:` is no letter of a file's name.
+
+    A policy's name may come from a file: one that would lead elsewhere is refused.
+    """
+    name = f"{policy.replace(':', '.')}-{seed}"
+    if (
+        name[0] in ".-"
+        or len(name) > LONGEST_NAME
+        or not name.isprintable()
+        or set(name) & {*"/\\"}
+    ):
+        rule = f"a name for a folder: at most {LONGEST_NAME} characters, no / or \\, no . in front"
+        raise InputError(problem("policy", policy, rule))
+    return name
+
+
+class RunDirectory:
+    """The directory of one policy and seed while it runs."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.next_save_at = 0.0
+
+    @staticmethod
+    def create(
+        path: Path,
+        scenario: Scenario,
+        policy: str,
+        seed: int,
+        command: str,
+        options: Mapping[str, Any] | None = None,
+        identity: Identity | None = None,
+    ) -> RunDirectory:
+        """A new directory that says what is about to run."""
+        run = {"policy": policy, "seed": seed, "command": command}
+        said = run | ({} if options is None else {"options": dict(options)})
+        open_folder(path, scenario, said, identity=identity)
+        return RunDirectory(path)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep a second process from carrying on the same run; the lock ends with the process."""
+        import fcntl
+
+        try:
+            file = open_lock(self.path / ".lock")
+        except OSError as error:
+            raise FedrtError(f"{self.path / '.lock'}: cannot be written: {reason(error)}") from None
+        try:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise BusyError(f"{self.path}: another process is at this run") from None
+            yield
+        finally:
+            os.close(file)
+
+    def save_sometimes(self, history: History) -> None:
+        """Save the tables unless that was done a short while ago."""
+        began = time.monotonic()
+        if began < self.next_save_at:
+            return
+        self.save(history)
+        took = time.monotonic() - began
+        self.next_save_at = began + max(1.0, took / MOST_OF_THE_TIME)
+
+    def save(self, history: History) -> None:
+        """Save every table with all rows so far."""
+        from pyarrow import parquet
+
+        tables = history.tables()
+        for name in TABLES:
+            if name in tables:
+                write = partial(parquet.write_table, tables[name], row_group_size=ROWS_IN_A_GROUP)
+                write_whole(self.path / f"{name}.parquet", write)
+
+    def save_partition(self, class_counts: IntArray, edge_of_device: IntArray) -> None:
+        """Save who holds what: the samples of every class on every device, devices x classes."""
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        device, label = np.nonzero(class_counts)
+        columns = {"device": device, "edge": edge_of_device[device], "label": label}
+        table = pa.table(columns | {"samples": class_counts[device, label]})
+        write_whole(self.path / "partition.parquet", partial(parquet.write_table, table))
+
+    def finish(self, history: History, summary: dict[str, Any]) -> None:
+        """Save everything; the summary last, as the sign that the run has ended."""
+        self.save(history)
+        write_json(self.path / "summary.json", summary)
+
+
+def open_folder(
+    path: Path,
+    scenario: Scenario,
+    run: Mapping[str, Any],
+    more: Mapping[str, str] | None = None,
+    identity: Identity | None = None,
+    fill: Callable[[Path], None] | None = None,
+) -> Path:
+    """Make a new folder for results that says what is about to run, on what, and where.
+
+    It appears under its name with all of that inside, or not at all. `more` are further files, and
+    `fill` may put in others. A run that can go on later has an identity.
+    """
+    with whole_folder(path) as folder:
+        if identity is not None:
+            identity.save(folder)
+            run = {**run, KEY: identity.digest}
+        if fill is not None:
+            fill(folder)
+        write_text(folder / "config.toml", scenario_text(scenario, anywhere=True))
+        write_json(folder / "run.json", {"format_version": FORMAT_VERSION, **run})
+        write_json(folder / "environment.json", environment())
+        for name, text in (more or {}).items():
+            write_text(folder / name, text)
+    return path
+
+
+@dataclass(frozen=True)
+class SavedRun:
+    """What a run directory says about itself."""
+
+    scenario: Scenario
+    policy: str
+    seed: int
+    options: Any
+    """How it trains, as its command left it; None for a run without training."""
+    summary: dict[str, Any] | None
+    """None while the run has not ended."""
+    run: Mapping[str, Any]
+    """All that run.json says."""
+
+
+def read_run(path: Path) -> SavedRun:
+    """A run directory's description; a clear complaint if it is none."""
+    where, run = path / "run.json", read_opened(path, "a run directory")
+    problems: list[str] = []
+    policy = Text().read(run.get("policy"), f"{where}: policy", problems)
+    seed = Whole(0, MOST_SEED).read(run.get("seed"), f"{where}: seed", problems)
+    summary = path / "summary.json"
+    outcome = _read_json(summary) if summary.exists() else None
+    if outcome is not None and not isinstance(outcome, dict):
+        problems.append(problem(str(summary), outcome, "a table of named fields"))
+    elif outcome is not None:
+        needed = [*SUMMARY, *(() if run.get("options") is None else TRAINED_SUMMARY)]
+        problems += [f"{summary}: {key}: missing" for key in needed if key not in outcome]
+    if problems or policy is None or seed is None:
+        raise InputError(problems)
+    return SavedRun(
+        scenario=load_scenario(path / "config.toml"),
+        policy=policy,
+        seed=seed,
+        options=run.get("options"),
+        summary=outcome,
+        run=run,
+    )
+
+
+def refuse_old_format(path: Path, run: SavedRun) -> None:
+    """Complain where an unfinished run has records that no run can go on from."""
+    found = run.run["format_version"]
+    if run.summary is None and found < FORMAT_VERSION:
+        raise InputError(
+            f"{path}: cannot go on: its format_version is {found}, whose records lack what was seen"
+            f" and what happened in each round, which {FORMAT_VERSION} has; start the run anew"
+        )
+
+
+def read_opened(path: Path, what: str) -> dict[str, Any]:
+    """The run.json of a folder that `open_folder` has made."""
+    for name in ("run.json", "config.toml"):
+        if not os.path.isfile(path / name):
+            raise InputError(f"{path}: is not {what}: it has no {name}")
+    run = _read_json(path / "run.json")
+    found = run.get("format_version") if isinstance(run, dict) else None
+    if type(found) is not int or found not in READABLE_VERSIONS:
+        where = f"{path / 'run.json'}: format_version"
+        rule = "one of " + ", ".join(map(str, READABLE_VERSIONS))
+        raise InputError(problem(where, found, rule))
+    return dict(run)
+
+
+def asks_for_code(path: Path) -> bool:
+    """Whether going on with a folder loads import paths, of its scenario or as its policies."""
+    run = read_opened(path, "a folder of results")
+    policies = [run.get("policy"), *(run.get("policies") or ())]
+    own = any(isinstance(name, str) and ":" in name for name in policies)
+    return own or bool(import_paths(load_scenario(path / "config.toml")))
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return parse_json(read_text(path))
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{path}: cannot be read: {reason(error)}") from None
+
+
+def environment() -> dict[str, Any]:
+    """Versions, machine and commit: where a result came from."""
+    libraries = {}
+    for name in LIBRARIES:
+        try:
+            libraries[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return {
+        "fedrt": fedrt.__version__,
+        "commit": commit(),
+        "source": source_digest(),
+        "python": platform.python_version(),
+        "libraries": libraries,
+        "system": platform.platform(),
+        "processor": processor(),
+        "cores": os.cpu_count(),
+    }
+
+
+def source_digest() -> str:
+    """A digest of the package's source: the same code has the same, with or without git."""
+    package = Path(fedrt.__file__).resolve().parent
+    found = blake2b(digest_size=16)
+    for path in sorted(package.rglob("*")):
+        if path.suffix in (".py", ".toml", ".json"):
+            found.update(path.relative_to(package).as_posix().encode() + b"\0")
+            found.update(path.read_bytes() + b"\0")
+    return found.hexdigest()
+
+
+def processor() -> str:
+    """The processor's name where the system tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or "unknown"
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or "unknown"
+
+
+def commit() -> str | None:
+    """The commit of the source tree this package runs from; None for an installed wheel."""
+    package = Path(fedrt.__file__).resolve().parent
+    root = package.parents[1]
+    if not (root / ".git").exists() or package != root / "src" / "fedrt":
+        return None
+    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()

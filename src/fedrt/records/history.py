@@ -1,0 +1,157 @@
+"""The history of a run as four tables, row by row as it goes on.
+
+rounds: one row per global round. edges: per edge and edge round. links: per link and global round.
+devices: per device and edge round. docs/runs.md lists the columns.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedrt.control.mixing.convergence import omega_2
+from fedrt.control.mixing.weights import mixing_of, slowest_contraction
+from fedrt.cost.round import slowest_device_s
+from fedrt.graph import links_of
+from fedrt.ledger import overspend_j
+from fedrt.records.failures import arrived, device_columns, edge_columns, round_columns
+from fedrt.runs.rounds import EdgeRound, GlobalRound
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MOST_DEVICE_ROWS = 1_000
+"""Devices up to which their rows are kept unless asked otherwise."""
+MOST_LINK_ROWS = 5_000
+
+Columns = dict[str, Any]
+
+
+class History:
+    """Collects rows; `tables` gives all so far. Whoever reads them needs no other state."""
+
+    def __init__(self, mixing: str, *, devices: bool = True, links: bool = True) -> None:
+        self.mixing = mixing
+        self.kept = {"devices": devices, "links": links, "edges": True, "rounds": True}
+        self.chunks: dict[str, list[Columns]] = {name: [] for name in self.kept if self.kept[name]}
+        self.last_edge_rows: list[Columns] = []
+
+    def add(self, done: GlobalRound) -> None:
+        """Append the rows of one global round."""
+        self.chunks["rounds"].append(round_row(done, self.mixing) | round_columns(done))
+        self.last_edge_rows = [edge_rows(turn, done) for turn in done.edge_rounds]
+        self.chunks["edges"] += self.last_edge_rows
+        for turn in done.edge_rounds:
+            if "devices" in self.chunks:
+                self.chunks["devices"].append(device_rows(turn) | device_columns(turn))
+        if "links" in self.chunks:
+            self.chunks["links"].append(link_rows(done))
+
+    def tables(self) -> dict[str, pa.Table]:
+        """Every table with all rows so far."""
+        import pyarrow as pa
+
+        tables = {}
+        for name, chunks in self.chunks.items():
+            whole = {key: np.concatenate([c[key] for c in chunks]) for key in chunks[0]}
+            # One chunk again, so that the next call does not join the old ones anew.
+            self.chunks[name] = [whole]
+            tables[name] = pa.table(whole)
+        return tables
+
+
+def round_row(done: GlobalRound, mixing: str) -> Columns:
+    """One global round: its time, what has been spent, and how its links mix."""
+    last = done.last
+    ledger, gossip = last.after, last.gossip
+    zeta = slowest_contraction(mixing_of(gossip, mixing), gossip.links)
+    over = ledger.overspent_j
+    return {
+        "global_round": np.array([last.t]),
+        "time_s": np.array([done.time_s]),
+        "ends_at_s": np.array([done.ends_at_s]),
+        "energy_j_mean": np.array([ledger.spent_j.mean()]),
+        "energy_j_max": np.array([ledger.spent_j.max()]),
+        "over_budget_devices": np.array([int((over > 0).sum())]),
+        "over_budget_j": np.array([over.sum()]),
+        "over_allowance_j": np.array([sum(_over(turn).sum() for turn in done.edge_rounds)]),
+        "links_kept": np.array([int(gossip.links.sum()) // 2]),
+        "gossip_steps": np.array([gossip.steps]),
+        "zeta": np.array([zeta]),
+        "omega_2": np.array([omega_2(zeta, gossip.steps)]),
+        "status": np.array([last.plan.status]),
+        "left_out": np.array([sum(int((~t.plan.trained).sum()) for t in done.edge_rounds)]),
+    } | {name: np.array([value]) for name, value in done.metrics.items()}
+
+
+def edge_rows(turn: EdgeRound, done: GlobalRound) -> Columns:
+    """One edge round of every edge; compute and upload are those of its slowest device.
+
+    They, the backhaul and the wait for the slowest edge (and for devices that failed) add up to the
+    global round's time.
+    """
+    compute_s, upload_s = slowest_device_s(turn.seen, arrived(turn))
+    waiting_s = np.zeros(turn.seen.num_edges)
+    if turn is done.last:
+        turns = [each.cost.edge_time_s + each.cost.backhaul_s for each in done.edge_rounds]
+        own_s = np.sum(turns, axis=0)
+        waiting_s = own_s.max() - own_s
+    if turn.outcome.failures is not None:
+        waiting_s = waiting_s + turn.outcome.lost_s
+    return {
+        "global_round": np.full(turn.seen.num_edges, turn.t),
+        "edge_round": np.full(turn.seen.num_edges, turn.r),
+        "edge": np.arange(turn.seen.num_edges),
+        "bandwidth_hz": turn.seen.edge_bandwidth_hz,
+        "compute_s": compute_s,
+        "upload_s": upload_s,
+        "backhaul_s": turn.cost.backhaul_s,
+        "waiting_s": waiting_s,
+    } | edge_columns(turn)
+
+
+def link_rows(done: GlobalRound) -> Columns:
+    """Every link of the base graph in one global round; true distances where models train."""
+    turn = done.last
+    backhaul = turn.backhaul
+    rows, cols = links_of(backhaul.base_graph)
+    columns: Columns = {
+        "global_round": np.full(len(rows), turn.t),
+        "edge": rows,
+        "edge2": cols,
+        "bps": backhaul.bps[rows, cols],
+        "distance": backhaul.consensus_distance[rows, cols],
+        "kept": turn.gossip.links[rows, cols],
+    }
+    if done.metrics:
+        columns["true_distance"] = done.distances.true[rows, cols]
+    return columns
+
+
+def device_rows(turn: EdgeRound) -> Columns:
+    """Every device in one edge round."""
+    seen, plan, trained = turn.seen, turn.plan, turn.plan.trained
+    count = seen.num_devices
+    return {
+        "global_round": np.full(count, turn.t),
+        "edge_round": np.full(count, turn.r),
+        "device": seen.device,
+        "edge": seen.edge_of_device,
+        "trains": trained,
+        "bandwidth_hz": np.where(trained, plan.bandwidth_hz, 0.0),
+        "cpu_hz": np.where(trained, plan.cpu_hz, 0.0),
+        "local_steps": np.where(trained, plan.local_steps, 0),
+        "compute_s": turn.cost.compute_s,
+        "upload_s": turn.cost.upload_s,
+        "energy_j": turn.cost.energy_j,
+        "spent_j": turn.after.spent_j[seen.device],
+        "left_j": turn.after.left_j[seen.device],
+        "over_allowance_j": _over(turn),
+    }
+
+
+def _over(turn: EdgeRound) -> Any:
+    """Beyond its allowance, per device; one that is left out spends nothing, whatever it has."""
+    over = overspend_j(turn.cost.energy_j, turn.allowance_j)
+    return np.where(turn.plan.trained, over, 0.0)

@@ -1,0 +1,41 @@
+"""How a run is carried out: what its directory keeps, so that resuming needs no options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedrt.errors import InputError
+from fedrt.scenario.fields import read_table, setting
+from fedrt.validation import Flag, Listed, Maybe, Real, Text, Whole
+
+PATH = Text(10_000)
+CHUNK, WORKERS = Whole(1, 10_000_000), Whole(1, 10_000)
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a run is carried out; kept in its directory, so that resuming needs no options."""
+
+    engine: str = setting(Text(), "stacked")
+    device: str = setting(Text(), "cpu")
+    data_dir: str | None = setting(Maybe(PATH), None)
+    chunk: int | None = setting(Maybe(CHUNK), None)
+    workers: int | None = setting(Maybe(WORKERS), None)
+    checkpoint_every: int = setting(Whole(1, 1_000_000), 1)
+    keep_checkpoints: int = setting(Whole(1, 1_000_000), 2)
+    targets: tuple[float, ...] = setting(Listed(Real(least=0, most=1)), ())
+    tensorboard: bool = setting(Flag(), False)
+    device_rows: bool | None = setting(Maybe(Flag()), None)
+    address: str | None = setting(Maybe(Text(300)), None)
+    """Of the cluster that the ray engine trains on; none: one of its own on this machine."""
+
+
+def read_options(path: Path, table: Any) -> RunOptions:
+    """The options that the run.json of a folder holds."""
+    problems: list[str] = []
+    options = read_table(RunOptions, table, f"{path / 'run.json'}: options", problems)
+    if options is None:
+        raise InputError(problems)
+    return options

@@ -1,0 +1,94 @@
+"""What is kept of a run while it goes on, and its outcome in a few numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from fedrt.policies import Policy
+from fedrt.records.failures import FailureSums
+from fedrt.records.history import MOST_DEVICE_ROWS, MOST_LINK_ROWS, History
+from fedrt.runs.rounds import GlobalRound
+from fedrt.world.world import World
+
+Summary = dict[str, Any]
+
+PARTS = ("compute_s", "upload_s", "backhaul_s", "waiting_s")
+
+
+class Account:
+    """The history of a run and the sums that its summary needs."""
+
+    def __init__(self, world: World, policy: Policy, device_rows: bool | None = None) -> None:
+        self.world, self.policy = world, policy
+        few = world.fleet.num_devices <= MOST_DEVICE_ROWS
+        links = int(world.base_graph.sum()) // 2 <= MOST_LINK_ROWS
+        self.history = History(
+            world.scenario.control.mixing,
+            devices=few if device_rows is None else device_rows,
+            links=links,
+        )
+        self.parts = dict.fromkeys(PARTS, 0.0)
+        self.measured: list[dict[str, float]] = []
+        self.wall_s = 0.0
+        self.last: GlobalRound | None = None
+        self.failures = None if world.faults is None else FailureSums()
+
+    def add(self, done: GlobalRound) -> None:
+        """Take in one global round."""
+        self.last = done
+        self.history.add(done)
+        if self.failures is not None:
+            self.failures.add(done)
+        for name in PARTS:
+            rows = self.history.last_edge_rows
+            self.parts[name] += sum(float(chunk[name].mean()) for chunk in rows)
+        self.wall_s += done.metrics.get("wall_s", 0.0)
+        if not math.isnan(done.metrics.get("accuracy", math.nan)):
+            spent_j = float(done.last.after.spent_j.mean())
+            row = {"ends_at_s": done.ends_at_s, "energy_j_mean": spent_j}
+            self.measured.append(row | {"accuracy": done.metrics["accuracy"]})
+
+    def summary(self, targets: Sequence[float] = ()) -> Summary:
+        """The outcome of the run; accuracies only where models were trained."""
+        assert self.last is not None
+        ledger = self.last.last.after
+        over = ledger.overspent_j
+        outcome: Summary = {
+            "scenario": self.world.scenario.name,
+            "policy": self.policy.name,
+            "seed": self.world.seed,
+            "trained": bool(self.last.metrics),
+            "global_rounds": ledger.t,
+            "total_time_s": ledger.time_s,
+            "energy_j_mean": float(ledger.spent_j.mean()),
+            "energy_j_max": float(ledger.spent_j.max()),
+            "over_budget_devices": int((over > 0).sum()),
+            "over_budget_j": float(over.sum()),
+            "time_parts": self.parts,
+            "base_graph": self.world.base_graph_words,
+        }
+        if self.measured:
+            outcome |= {
+                "best_accuracy": max(row["accuracy"] for row in self.measured),
+                "final_accuracy": self.measured[-1]["accuracy"],
+                "final_loss": _known(self.last.metrics["loss"]),
+                "targets": {f"{target:g}": self._reached(target) for target in targets},
+                "wall_s": self.wall_s,
+            }
+        if self.failures is not None:
+            outcome["faults"] = self.failures.summary()
+        return outcome
+
+    def _reached(self, target: float) -> dict[str, float | None]:
+        """When, and at what energy, an evaluation first showed the accuracy; null for never."""
+        for row in self.measured:
+            if row["accuracy"] >= target:
+                return {"time_s": row["ends_at_s"], "energy_j_mean": row["energy_j_mean"]}
+        return {"time_s": None, "energy_j_mean": None}
+
+
+def _known(value: float) -> float | None:
+    """The number, or None for NaN: nobody trained."""
+    return None if math.isnan(value) else value

@@ -1,0 +1,258 @@
+"""How quick any plan could have been: the hindsight bound of a world, and the policies beside it.
+
+The bound is over all plans that keep the scenario's local steps, whose links are connected and keep
+the consensus limit of the round's distances and the contraction limit rho in every global round,
+with no more gossip steps than the scenario has and any symmetric mixing weights, and in which no
+device spends more than its energy limit over the whole run. That limit is its budget; a device on
+which `fedrt` spends more than its budget (best-effort) may spend as much as it does there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrt.bound.least_contraction import contraction_bounds
+from fedrt.bound.link_choices import MOST_SERVERS
+from fedrt.bound.whole_run import hindsight_bound
+from fedrt.control.mixing.weights import best_constant_weights, contraction, metropolis_weights
+from fedrt.control.topology.consensus import meets_limit
+from fedrt.ledger import overspend_j
+from fedrt.policies import make_policy
+from fedrt.records.history import round_row
+from fedrt.runs.executor import Recorded
+from fedrt.runs.loop import simulate_rounds
+from fedrt.runs.reference import LEAST_RHO
+from fedrt.runs.rounds import GlobalRound
+from fedrt.scenario import Scenario
+from fedrt.studies.estimate import over_seeds
+from fedrt.studies.study import Points, digest
+from fedrt.world.simulated import SimulatedWorld
+
+FloatArray = NDArray[np.float64]
+T = TypeVar("T")
+
+REFERENCE = "fedrt"
+"""The policy whose contraction and overspending set the limits where nothing else does."""
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class PolicyRun:
+    """What a policy took, and what the bound's limits say of it."""
+
+    policy: str
+    time_s: float
+    spent_j: FloatArray
+    contraction: FloatArray
+    """zeta^psi of every global round."""
+    unlinked_rounds: int
+    """Global rounds over the consensus limit."""
+    own_steps: bool
+    """Whether it changes the local steps or leaves devices out, which the bound's plans do not."""
+    own_name: str | None = None
+    """What the policy calls itself."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The hindsight bound of one world."""
+
+    time_s: float
+    rho: FloatArray | None
+    """The contraction limit of every global round; None for no limit."""
+    rho_asked: FloatArray | None
+    """Less than rho where no weights on the base graph reach it."""
+    limit_j: FloatArray
+    raised_devices: int
+    """Devices whose energy limit is what `fedrt` spends."""
+    open_rounds: int
+    """Global rounds whose least choice of links is not proven to be allowed."""
+
+
+def run_policy(
+    world: SimulatedWorld,
+    name: str,
+    distances: Sequence[FloatArray],
+    progress: Callable[[GlobalRound], None] | None = None,
+) -> PolicyRun:
+    """A whole run of a policy without training, at the given distances."""
+    contractions, unlinked, own_steps = [], 0, False
+    done: GlobalRound | None = None
+    policy = make_policy(name)
+    for done in simulate_rounds(world, policy, Recorded(distances)):
+        row = round_row(done, world.scenario.control.mixing)
+        contractions.append(float(row["zeta"][0]) ** int(row["gossip_steps"][0]))
+        links, backhaul = done.last.gossip.links, done.last.backhaul
+        unlinked += not meets_limit(links, backhaul.consensus_distance, backhaul.consensus_limit)
+        steps = world.scenario.rounds.local_steps
+        own_steps |= any(
+            (turn.plan.local_steps != steps).any() or not turn.plan.trained.all()
+            for turn in done.edge_rounds
+        )
+        if progress is not None:
+            progress(done)
+    assert done is not None
+    ledger = done.last.after
+    return PolicyRun(
+        name,
+        ledger.time_s,
+        ledger.spent_j,
+        np.array(contractions),
+        unlinked,
+        own_steps,
+        policy.name,
+    )
+
+
+def scenario_limit(scenario: Scenario) -> float | str | None:
+    """What a scenario says about rho: a number, or `fedrt` for what that policy leaves."""
+    given: float | str | None = getattr(scenario.control, "contraction_limit", None)
+    return REFERENCE if given is None else given
+
+
+def hindsight_contraction_limit(
+    asked: float | str | None, reference: PolicyRun
+) -> FloatArray | None:
+    """The rho of every global round: a number, None for no limit, or what `fedrt` leaves in it.
+
+    In hindsight: from the whole run of `fedrt` at the distances of the comparison. During a run a
+    policy is given the same limits one by one (`runs.reference.contraction_limit`), each from the
+    plan of `fedrt` for the coming round.
+    """
+    if asked is None:
+        return None
+    if isinstance(asked, str):
+        return np.clip(reference.contraction, LEAST_RHO, 1.0)
+    return np.full(len(reference.contraction), asked)
+
+
+def reachable_limit(world: SimulatedWorld, rho: FloatArray | None) -> FloatArray | None:
+    """Rho, or what the base graph reaches with all gossip steps if that is more."""
+    if rho is None or world.fleet.num_edges == 1:
+        return rho
+    graph = world.base_graph
+    zeta = min(contraction(metropolis_weights(graph)), contraction(best_constant_weights(graph)))
+    if len(graph) <= MOST_SERVERS:
+        zeta = min(zeta, float(contraction_bounds(graph[None])[1][0]))
+    least = zeta**world.scenario.rounds.gossip_steps
+    return np.where(least <= rho * (1 + ROUNDING), rho, least * (1 + ROUNDING))
+
+
+def bound_world(
+    world: SimulatedWorld,
+    distances: Sequence[FloatArray],
+    reference: PolicyRun,
+    asked: float | str | None = REFERENCE,
+) -> Bound:
+    """The hindsight bound of a world with the limits of the module."""
+    budget_j = world.fleet.energy_budget_j
+    over = overspend_j(reference.spent_j, budget_j) > 0
+    limit_j = np.where(over, reference.spent_j, budget_j)
+    wanted = hindsight_contraction_limit(asked, reference)
+    rho = reachable_limit(world, wanted)
+    time_s, open_rounds = hindsight_bound(world, distances, limit_j, rho)
+    return Bound(time_s, rho, wanted, limit_j, int(over.sum()), open_rounds)
+
+
+def beyond_limits(bound: Bound, run: PolicyRun) -> dict[str, int]:
+    """How far a policy's run is outside the bound's limits; all 0 where the bound is about it."""
+    limit = (
+        np.full(len(run.contraction), np.inf) if bound.rho is None else bound.rho * (1 + ROUNDING)
+    )
+    return {
+        "devices_over_limit": int((overspend_j(run.spent_j, bound.limit_j) > 0).sum()),
+        "rounds_over_rho": int((run.contraction > limit).sum()),
+        "rounds_over_consensus_limit": run.unlinked_rounds,
+        "own_local_steps": int(run.own_steps),
+    }
+
+
+@dataclass(frozen=True)
+class BoundResult:
+    """One seed: the bound and every policy."""
+
+    seed: int
+    bound: Bound
+    runs: list[PolicyRun]
+
+    def above(self, run: PolicyRun) -> float:
+        """How much more time than the bound a policy took, as a fraction."""
+        return run.time_s / self.bound.time_s - 1
+
+
+def compare_to_bound(
+    world: SimulatedWorld,
+    distances: Sequence[FloatArray],
+    policies: Sequence[str],
+    rho: float | str | None = REFERENCE,
+    progress: Callable[[GlobalRound], None] | None = None,
+    kept: Points | None = None,
+) -> BoundResult:
+    """The bound of a world beside the times of policies in it.
+
+    Every run and the bound go to `kept` as soon as they have ended, and are not made again if they
+    are there.
+    """
+    names = policies if REFERENCE in policies else [*policies, REFERENCE]
+    where = {"seed": world.seed, "distances": digest(np.array(distances).tobytes().hex())}
+    runs = {}
+    for name in names:
+        run = partial(run_policy, world, name, distances, progress)
+        runs[name] = _once(PolicyRun, kept, where | {"policy": name}, run)
+    asked = where | {"bound": rho}
+    bound = _once(Bound, kept, asked, lambda: bound_world(world, distances, runs[REFERENCE], rho))
+    return BoundResult(world.seed, bound, [runs[name] for name in policies])
+
+
+def _once(cls: type[T], kept: Points | None, asked: dict[str, Any], make: Callable[[], T]) -> T:
+    """What `make` gives, or what an earlier try has kept of it; arrays lie there as lists."""
+    if kept is None:
+        return make()
+    names = cls.__dataclass_fields__.keys()  # type: ignore[attr-defined]
+
+    def plain() -> dict[str, Any]:
+        made = vars(make())
+        return {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in made.items()}
+
+    found = kept.once(asked, plain, lambda value: isinstance(value, dict) and value.keys() == names)
+    return cls(**{k: np.array(v) if isinstance(v, list) else v for k, v in found.items()})
+
+
+def _mean(limits: FloatArray | None) -> float | None:
+    return None if limits is None else float(np.mean(limits))
+
+
+def bound_data(scenario: str, results: Sequence[BoundResult]) -> dict[str, Any]:
+    """The shape in which the command prints JSON: every value over seeds."""
+    first = results[0].runs
+    return {
+        "scenario": scenario,
+        "seeds": [each.seed for each in results],
+        "bound": {
+            "time_s": over_seeds([each.bound.time_s for each in results]),
+            "rho": [_mean(each.bound.rho) for each in results],
+            "rho_asked": [_mean(each.bound.rho_asked) for each in results],
+            "raised_devices": [each.bound.raised_devices for each in results],
+            "open_rounds": [each.bound.open_rounds for each in results],
+        },
+        "policies": {
+            run.policy: {
+                "total_time_s": over_seeds([each.runs[i].time_s for each in results]),
+                "above_bound": over_seeds([each.above(each.runs[i]) for each in results]),
+                "energy_j_mean": over_seeds(
+                    [float(each.runs[i].spent_j.mean()) for each in results]
+                ),
+                **{
+                    name: [beyond_limits(each.bound, each.runs[i])[name] for each in results]
+                    for name in beyond_limits(results[0].bound, run)
+                },
+            }
+            for i, run in enumerate(first)
+        },
+    }

@@ -1,0 +1,128 @@
+"""The time-energy front: what more energy buys, over budgets and policies."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from fedrt import quantities as q
+from fedrt.errors import InputError
+from fedrt.scenario import load_scenario
+from fedrt.scenario.load import setting_value
+from fedrt.studies.estimate import comparison
+from fedrt.studies.sweep import Outcome, Sweep, split_words, sweep_data
+from fedrt.system.files import write_csv, write_json
+from fedrt.validation import shown
+
+BUDGET = "fleet.energy_j_per_edge_round"
+BUDGET_RULE = f"a number of joules > 0 and <= {q.BUDGET_J.most:g}"
+LEAST_FACTOR, MOST_FACTOR, BUDGETS = 0.5, 4.0, 9
+
+
+@dataclass(frozen=True)
+class FrontPoint:
+    """A policy under a budget: means over seeds, and whether it is efficient.
+
+    Efficient points keep every device's budget on every seed, and no other such point is as good in
+    time and energy and better in one.
+    """
+
+    budget_j: float
+    policy: str
+    time_s: float
+    energy_j: float
+    over_budget_devices: float
+    over_budget_j: float
+    efficient: bool
+    over_by_seed: tuple[int, ...] = ()
+    """Devices over budget on each seed."""
+
+
+def read_budgets(text: str) -> list[float]:
+    """The budgets of a comma-separated list in rising order."""
+    budgets = []
+    for word in split_words(text):
+        value = setting_value(word)
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not 0 < value <= q.BUDGET_J.most:
+            raise InputError(f"--budgets {shown(word)}: must be {BUDGET_RULE}")
+        budgets.append(value)
+    if len(set(budgets)) < len(budgets):
+        raise InputError(f"--budgets {shown(text)}: must name each budget only once")
+    return sorted(budgets)
+
+
+def default_budgets(source: str | Path, settings: Sequence[str] = ()) -> list[float]:
+    """Geometric steps around the scenario's own budget, four digits each."""
+    own = load_scenario(source, settings).fleet.energy_j_per_edge_round
+    if own is None or own.low != own.high or not own.low > 0:
+        given = "nothing" if own is None else shown(own.as_given())
+        raise InputError(
+            f"scenario.{BUDGET} = {given}: must be one value > 0 for all devices to start from;"
+            " give --budgets b1,b2,..."
+        )
+    step = (MOST_FACTOR / LEAST_FACTOR) ** (1 / (BUDGETS - 1))
+    return [float(f"{own.low * LEAST_FACTOR * step**i:.4g}") for i in range(BUDGETS)]
+
+
+def front_points(outcomes: Sequence[Outcome]) -> list[FrontPoint]:
+    """Every budget and policy that could run, in the order of the sweep."""
+    rows = [
+        (float(setting_value(outcome.point.settings[BUDGET])), policy, means)
+        for outcome in outcomes
+        for policy, means in comparison("", outcome.results)["policies"].items()
+    ]
+    costs = [(m["total_time_s"]["mean"], m["energy_j_mean"]["mean"]) for _, _, m in rows]
+    over = [(m["over_budget_devices"]["mean"], m["over_budget_j"]["mean"]) for _, _, m in rows]
+    kept = [i for i, (devices, _) in enumerate(over) if not devices]
+    flags = efficient([costs[i] for i in kept])
+    best = {i for i, flag in zip(kept, flags, strict=True) if flag}
+    return [
+        FrontPoint(
+            budget_j,
+            policy,
+            *costs[i],
+            *over[i],
+            i in best,
+            tuple(means["over_budget_devices"]["per_seed"]),
+        )
+        for i, (budget_j, policy, means) in enumerate(rows)
+    ]
+
+
+def efficient(costs: Sequence[tuple[float, float]]) -> list[bool]:
+    """For each pair whether no other is at least as good in both parts and better in one.
+
+    In rising order of (first, second) only an earlier, different pair can beat a later one, and it
+    does iff its second part is no greater.
+    """
+    flags = [False] * len(costs)
+    least, previous, good = math.inf, None, False
+    for i in sorted(range(len(costs)), key=lambda i: costs[i]):
+        if costs[i] != previous:
+            previous, good = costs[i], costs[i][1] < least
+            least = min(least, costs[i][1])
+        flags[i] = good
+    return flags
+
+
+def front_data(sweep: Sweep, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """The sweep over budgets as plain data, with `efficient` beside each policy's numbers."""
+    data = sweep_data(sweep, outcomes)
+    flags = iter(front_points(outcomes))
+    for point in data["points"]:
+        for numbers in point["policies"].values():
+            numbers["efficient"] = next(flags).efficient
+    return data
+
+
+def save_front(out: Path, sweep: Sweep, outcomes: Sequence[Outcome]) -> None:
+    """Write `front.csv` and `front.json` into a folder."""
+    rows = [asdict(point) for point in front_points(outcomes)]
+    for row in rows:
+        del row["over_by_seed"]
+    write_csv(out / "front.csv", rows)
+    write_json(out / "front.json", front_data(sweep, outcomes))

@@ -1,0 +1,53 @@
+"""Results under the names that tables and figures show: what policies call themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from fedrt.policies.spec import policy_labels
+from fedrt.records.summary import Summary
+from fedrt.studies.sweep import Outcome, Sweep
+
+UNITS = {"hz": "Hz", "bps": "bit/s", "j": "J", "w": "W", "db": "dB", "m": "m", "bits": "bit"}
+
+BASELINES = ("ce-fedavg", "mll-sgd")
+"""Policies that others are held against where they ran too."""
+
+T = TypeVar("T")
+Results = Mapping[str, Sequence[Summary]]
+
+
+def labels_of(results: Iterable[Results], policies: Iterable[str] = ()) -> dict[str, str]:
+    """The label of every policy, by what was typed for it; of those that never ran, just that."""
+    names: dict[str, str | None] = dict.fromkeys(policies)
+    for each in results:
+        names |= {policy: runs[0]["policy"] for policy, runs in each.items() if runs}
+    return policy_labels(names)
+
+
+def labelled(results: Mapping[str, Sequence[Summary]]) -> dict[str, Sequence[Summary]]:
+    """The results of policies under their labels."""
+    labels = labels_of([results])
+    return {labels[policy]: runs for policy, runs in results.items()}
+
+
+def labelled_sweep(sweep: Sweep, outcomes: Sequence[Outcome]) -> tuple[Sweep, list[Outcome]]:
+    """A sweep and its outcomes with policies under their labels; only to be shown."""
+    labels = labels_of((outcome.results for outcome in outcomes), sweep.policies)
+
+    def renamed(by_policy: Mapping[str, T]) -> dict[str, T]:
+        return {labels[policy]: value for policy, value in by_policy.items()}
+
+    return replace(sweep, policies=tuple(labels[policy] for policy in sweep.policies)), [
+        replace(each, results=renamed(each.results), infeasible=renamed(each.infeasible))
+        for each in outcomes
+    ]
+
+
+def key_label(key: str) -> str:
+    """A setting's name with its unit."""
+    words = key.rpartition(".")[2].split("_")
+    units = [UNITS[word] for word in words if word in UNITS]
+    return f"{key} ({units[0]})" if units else key

@@ -1,0 +1,159 @@
+"""The answer of `fedrt size` in words and as data, with what it costs in overspent budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fedrt.errors import InputError
+from fedrt.policies.spec import policy_label
+from fedrt.studies.estimate import comparison, over_seeds
+from fedrt.studies.size import Sizing, Try
+from fedrt.system.files import write_csv, write_json
+from fedrt.units import precise_time, readable_time
+
+
+def answer_label(found: Sizing, policy: str) -> str:
+    """What the policy is called where the answer is shown: by the name it gives itself."""
+    runs = () if found.answer is None else found.answer.runs
+    return policy_label(policy, runs[0].get("policy") if runs else None)
+
+
+def size_sentence(found: Sizing, policy: str) -> str:
+    """The answer in words: the value, under which policy, its time, its neighbour, its price."""
+    answer = found.answer
+    assert answer is not None
+    slowest = f" on the slowest of {len(answer.times_s)} seeds" if len(answer.times_s) > 1 else ""
+    return (
+        f"{found.wanted} {found.span.key} for {readable_time(found.deadline_s)} under"
+        f" {answer_label(found, policy)}:"
+        f" {answer.value:.10g} ({precise_time(answer.worst_s)}{slowest}, {price_words(answer)};"
+        f" {_neighbour(found, answer)})"
+    )
+
+
+def _neighbour(found: Sizing, answer: Try) -> str:
+    """What the next value tried beyond the answer comes to."""
+    least = found.wanted == "least"
+    beyond = [
+        t for t in found.tries if (t.value < answer.value if least else t.value > answer.value)
+    ]
+    if not beyond:
+        return f"the {'low' if least else 'high'} end of the range"
+    beside = beyond[-1] if least else beyond[0]
+    if beside.problem is not None:
+        return f"{beside.value:.10g} cannot run"
+    price = "" if found.overspend or not beside.over_devices else f", {price_words(beside)}"
+    return f"{beside.value:.10g} takes {precise_time(beside.worst_s)}{price}"
+
+
+def price_words(tried: Try) -> str:
+    """Whether a value that ran keeps the budgets, and by how much it does not."""
+    if not tried.over_devices:
+        return "every device within its budget"
+    worst = " on the worst seed" if len(tried.runs) > 1 else ""
+    return f"{over_words(tried)}{worst}"
+
+
+def over_words(tried: Try) -> str:
+    """How many devices are over budget, and by how many joules together."""
+    devices = f"{tried.over_devices} device{'s' if tried.over_devices > 1 else ''}"
+    return f"{devices} over budget by {tried.over_j:.3g} J in all"
+
+
+def verdict(found: Sizing, tried: Try) -> str:
+    """Whether a value will do, and by how much it misses or overspends."""
+    if tried.problem is not None:
+        return f"cannot run: {tried.problem}"
+    if not found.in_time(tried):
+        missed = tried.worst_s / found.deadline_s - 1
+        text = f"no, {100 * missed:+.3g} %" if missed < 9.99 else f"no, {missed + 1:.4g} times it"
+        return text + (f"; {over_words(tried)}" if tried.over_devices else "")
+    if tried.over_devices and not found.overspend:
+        return f"no: in time, but {over_words(tried)}"
+    price = f", but {over_words(tried)}" if tried.over_devices else ""
+    return ("yes, the " + found.wanted if tried is found.answer else "yes") + price
+
+
+def unreachable(found: Sizing) -> InputError:
+    """The error that says how close one can get."""
+    span, best = found.span, found.best
+    what = f"no {span.key} from {span.low:.10g} to {span.high:.10g}"
+    deadline = f"makes the deadline of {readable_time(found.deadline_s)}"
+    slowest = " on the slowest seed" if len(best.times_s) > 1 else ""
+    if best.problem is not None:
+        return InputError(f"{what} can run: {best.problem}")
+    kept = [t for t in found.tries if t.problem is None and not t.over_devices]
+    least = min(kept, key=lambda tried: tried.worst_s, default=None)
+    within = (
+        "no value keeps all budgets"
+        if least is None
+        else f"within budgets the best reachable is {readable_time(least.worst_s)}{slowest}, at"
+        f" {span.key} = {least.value:.10g}"
+    )
+    late = [tried for tried in found.tries if found.in_time(tried)]
+    if late:
+        cheapest = min(late, key=lambda tried: tried.over_j)
+        return InputError(
+            f"{what} {deadline} within every device's budget: {cheapest.value:.10g} takes"
+            f" {readable_time(cheapest.worst_s)} with {price_words(cheapest)}; {within};"
+            " --allow-overspend takes such answers"
+        )
+    price = f", with {price_words(best)}; {within}" if best.over_devices else ""
+    return InputError(
+        f"{what} {deadline}: the best reachable is {readable_time(best.worst_s)}{slowest}, at"
+        f" {span.key} = {best.value:.10g}{price}"
+    )
+
+
+def size_data(found: Sizing, policy: str, scenario: str) -> dict[str, Any]:
+    """The answer in the shape of `comparison`, and the evidence, as plain data for JSON."""
+    assert found.answer is not None
+    return {
+        **comparison(scenario, {policy: found.answer.runs}),
+        "key": found.span.key,
+        "range": [found.span.low, found.span.high],
+        "deadline_s": found.deadline_s,
+        "wanted": found.wanted,
+        "value": found.answer.value,
+        "within_budgets": not found.answer.over_devices,
+        "sentence": size_sentence(found, policy),
+        "note": found.note,
+        "tried": [_tried(found, each) for each in found.tries],
+    }
+
+
+def _tried(found: Sizing, each: Try) -> dict[str, Any]:
+    numbers: dict[str, Any] = dict.fromkeys(
+        ("total_time_s", "over_budget_devices", "over_budget_j"), None
+    )
+    if each.problem is None:
+        numbers = {name: over_seeds([run[name] for run in each.runs]) for name in numbers}
+    return {
+        "value": each.value,
+        **numbers,
+        "makes_deadline": found.in_time(each),
+        "within_budgets": each.problem is None and not each.over_devices,
+        "verdict": verdict(found, each),
+        "problem": each.problem,
+    }
+
+
+def save_size(out: Path, found: Sizing, policy: str, scenario: str, seeds: Sequence[int]) -> None:
+    """Write `size.csv` and `size.json` into a folder."""
+    rows = []
+    for each in found.tries:
+        times = each.times_s or ("",) * len(seeds)
+        ran = each.problem is None
+        rows.append(
+            {found.span.key: each.value, "makes_deadline": found.in_time(each)}
+            | {f"time_s_seed_{seed}": time for seed, time in zip(seeds, times, strict=True)}
+            | {
+                "over_budget_devices": each.over_devices if ran else "",
+                "over_budget_j": each.over_j if ran else "",
+                "problem": each.problem or "",
+            }
+        )
+    write_csv(out / "size.csv", rows)
+    write_json(out / "size.json", size_data(found, policy, scenario))

@@ -1,0 +1,125 @@
+"""The setting that `fedrt size` searches over, its range, and the values tried first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedrt.errors import InputError
+from fedrt.scenario import Scenario, load_scenario
+from fedrt.scenario.fields import PerDeviceRule
+from fedrt.scenario.load import setting_value
+from fedrt.scenario.model import Custom
+from fedrt.studies.sweep import POLICY
+from fedrt.validation import Either, Real, Whole, hint, shown
+
+GRID = 9
+TOLERANCE = 1e-3
+"""Relative gap at which a real value is found."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """The setting to size and the range to search."""
+
+    key: str
+    low: float
+    high: float
+    whole: bool = False
+
+    def grid(self) -> list[float]:
+        """Both ends and values between them: geometric steps, even ones if the range has a 0."""
+        parts = [i / (GRID - 1) for i in range(1, GRID - 1)]
+        if self.low > 0:
+            inner = [self.low * (self.high / self.low) ** part for part in parts]
+        else:
+            inner = [self.low + (self.high - self.low) * part for part in parts]
+        if self.whole and self.high - self.low < GRID:
+            inner = [self.low + i for i in range(1, int(self.high - self.low))]
+        return sorted({self.low, *map(self.tidy, inner), self.high})
+
+    def tidy(self, value: float) -> float:
+        """The value as a person would write it: a whole number or six digits, inside the range."""
+        near = round(value) if self.whole else float(f"{value:.6g}")
+        return min(max(near, self.low), self.high)
+
+    def between(self, below: float, above: float) -> float | None:
+        """A value halfway; None where the two are as close as asked for."""
+        if self.whole:
+            return (below + above) // 2 if above - below > 1 else None
+        if self.low > 0:
+            ratio = above / below
+            return self.tidy(below * math.sqrt(ratio)) if ratio > 1 + TOLERANCE else None
+        size = max(abs(below), abs(above), TOLERANCE * (self.high - self.low))
+        return self.tidy((below + above) / 2) if above - below > TOLERANCE * size else None
+
+
+def read_span(texts: Sequence[str]) -> Span:
+    """The setting and its range, from one text like `KEY=lo..hi`."""
+    if len(texts) != 1:
+        raise InputError(f"--vary: must be given once, not {len(texts)} times")
+    text = texts[0]
+    key, _, ends = text.partition("=")
+    words = ends.split("..")
+    values = [setting_value(word) for word in words]
+    if not all(key.strip().split(".")) or len(words) != 2 or not all(map(_is_number, values)):
+        raise InputError(f"--vary {shown(text)}: must be KEY=lo..hi with two numbers")
+    if values[0] > values[1]:
+        raise InputError(f"--vary {shown(text)}: must have lo <= hi")
+    return Span(key.strip(), *values)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= 1e300
+
+
+def fit_span(span: Span, source: str | Path, settings: Sequence[str] = ()) -> tuple[Span, Scenario]:
+    """The span, whole if its setting is, and a valid scenario to show it with."""
+    if span.key.startswith(POLICY):
+        whole = isinstance(span.low, int) and isinstance(span.high, int)
+        scenario = load_scenario(source, settings)
+        return Span(span.key, span.low, span.high, whole=whole), scenario
+    scenario = _some_valid(span, source, settings)
+    rule = _rule_of(scenario, span.key)
+    if isinstance(rule, Either):  # a word or a number, and the ends are numbers
+        rule = rule.choose(span.high)
+    ends_whole = float(span.low).is_integer() and float(span.high).is_integer()
+    if isinstance(rule, Whole):
+        if not ends_whole:
+            text = f"{span.low:.10g}..{span.high:.10g}"
+            raise InputError(f"--vary {span.key}={text}: must be two whole numbers")
+        return Span(span.key, int(span.low), int(span.high), whole=True), scenario
+    if rule is None:
+        # An option of a user's own process: nobody knows its rule, so its look decides.
+        whole = isinstance(span.low, int) and isinstance(span.high, int)
+        return Span(span.key, span.low, span.high, whole=whole), scenario
+    if not isinstance(rule, Real | PerDeviceRule):
+        raise InputError(f"--vary {span.key}: must be a setting that is a number")
+    return Span(span.key, float(span.low), float(span.high)), scenario
+
+
+def _some_valid(span: Span, source: str | Path, settings: Sequence[str]) -> Scenario:
+    """The scenario at one end of the range, or as it is if both ends are out of bounds."""
+    at_high, at_low = ([*settings, f"{span.key}={end!r}"] for end in (span.high, span.low))
+    for texts in (at_high, at_low, settings):
+        with suppress(InputError):
+            return load_scenario(source, texts)
+    return load_scenario(source, at_high)  # for what it complains about
+
+
+def _rule_of(scenario: Scenario, key: str) -> object:
+    """The rule a setting is read by; None for an option of a user's own process."""
+    at: Any = scenario
+    names = key.split(".")
+    for name in names[:-1]:
+        at = getattr(at, name, None)
+    if isinstance(at, Custom):
+        return None
+    known = getattr(at, "__dataclass_fields__", {})
+    if names[-1] not in known or isinstance(at, type):
+        raise InputError(f"scenario.{key}: unknown field{hint(names[-1], list(known))}")
+    return known[names[-1]].metadata["rule"]

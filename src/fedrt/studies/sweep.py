@@ -1,0 +1,255 @@
+"""One estimate for every combination of varied settings, all checked before the first one runs."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from fedrt.errors import InfeasibleError, InputError
+from fedrt.policies import make_policy
+from fedrt.policies.spec import with_options
+from fedrt.records.summary import PARTS, Summary
+from fedrt.runs.loop import make_world
+from fedrt.scenario import Scenario, load_scenario
+from fedrt.scenario.load import setting_value
+from fedrt.studies.estimate import Progress, comparison
+from fedrt.studies.study import Points, kept_estimate
+from fedrt.system.files import write_csv, write_json
+from fedrt.validation import shown
+
+MOST_POINTS = 10_000
+POLICY = "policy."
+"""How the name of a setting begins that is an option of the policies, not of the scenario."""
+COLUMNS = (
+    "total_time_s",
+    "energy_j_mean",
+    "energy_j_max",
+    "over_budget_devices",
+    "over_budget_j",
+)
+
+# Setting -> its values, each as a user types it after `--set KEY=`.
+Vary = Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Point:
+    """One combination: the varied settings as typed, and the whole scenario they make."""
+
+    settings: dict[str, str]
+    scenario: Scenario
+
+    @property
+    def policy_options(self) -> dict[str, Any]:
+        """The options that are varied of the policies themselves, as `policy.alpha`."""
+        return {
+            key.removeprefix(POLICY): setting_value(word)
+            for key, word in self.settings.items()
+            if key.startswith(POLICY)
+        }
+
+    def policy(self, name: str) -> str:
+        """A policy as it is made at this point."""
+        return with_options(name, self.policy_options) if self.policy_options else name
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What is going to run: every point is valid."""
+
+    vary: dict[str, tuple[str, ...]]
+    points: tuple[Point, ...]
+    policies: tuple[str, ...]
+    seeds: tuple[int, ...]
+
+    @property
+    def rounds(self) -> int:
+        """Global rounds in all runs together."""
+        runs = len(self.policies) * len(self.seeds)
+        return runs * sum(point.scenario.rounds.global_rounds for point in self.points)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came out at one point; a policy that strict budgets stopped is in `infeasible`."""
+
+    point: Point
+    results: dict[str, list[Summary]]
+    infeasible: dict[str, str]
+
+
+def read_vary(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """The settings to vary, from texts like `KEY=v1,v2,...`; lists in brackets stay whole."""
+    vary: dict[str, tuple[str, ...]] = {}
+    problems = []
+    for text in texts:
+        key, _, rest = text.partition("=")
+        key, words = key.strip(), split_words(rest)
+        twice = _first_repeated([setting_value(word) for word in words])
+        if not all(key.split(".")) or not all(words):
+            problems.append(f"--vary {shown(text)}: must be KEY=v1,v2,... without gaps")
+        elif key in vary:
+            problems.append(f"--vary {shown(text)}: must give {key} only once")
+        elif twice is not None:
+            problems.append(f"--vary {shown(text)}: must name {shown(words[twice])} only once")
+        else:
+            vary[key] = words
+    if problems:
+        raise InputError(problems)
+    return vary
+
+
+def split_words(text: str) -> tuple[str, ...]:
+    """The parts between commas, but for commas in brackets, braces, parentheses and quotes."""
+    words, depth, quote, start = [], 0, "", 0
+    for i, char in enumerate(text):
+        if quote:
+            escaped = quote == '"' and text[i - 1] == "\\"
+            quote = quote if char != quote or escaped else ""
+        elif char in "\"'" and (depth or not text[start:i].strip()):
+            quote = char
+        elif char in "[{(":
+            depth += 1
+        elif char in "]})":
+            depth = max(0, depth - 1)
+        elif char == "," and not depth:
+            words.append(text[start:i].strip())
+            start = i + 1
+    return (*words, text[start:].strip())
+
+
+def _first_repeated(values: Sequence[Any]) -> int | None:
+    """The place of the first value that was there before; true is not 1, but 1.0 is."""
+    kinds = [(isinstance(value, bool), value) for value in values]
+    return next((i for i, kind in enumerate(kinds) if kind in kinds[:i]), None)
+
+
+def plan_sweep(
+    source: str | Path,
+    vary: Vary,
+    policies: Sequence[str],
+    seeds: Sequence[int],
+    settings: Sequence[str] = (),
+) -> Sweep:
+    """Every combination of the varied settings, the first key slowest; all problems at once."""
+    if not any(key.startswith(POLICY) for key in vary):
+        for name in policies:
+            make_policy(name)
+    count = math.prod(len(words) for words in vary.values())
+    if count > MOST_POINTS:
+        raise InputError(f"--vary: {count} combinations, must be at most {MOST_POINTS}")
+    points, problems = [], dict[str, None]()
+    for words in product(*vary.values()):
+        chosen = dict(zip(vary, words, strict=True))
+        try:
+            point = Point(chosen, check_point(source, settings, chosen, seeds[0]))
+            for name in policies if point.policy_options else ():
+                make_policy(point.policy(name))
+            points.append(point)
+        except InputError as error:
+            problems |= dict.fromkeys(error.lines)
+    if problems:
+        raise InputError(problems)
+    whole = {key: tuple(words) for key, words in vary.items()}
+    return Sweep(whole, tuple(points), tuple(policies), tuple(seeds))
+
+
+def check_point(
+    source: str | Path, settings: Sequence[str], chosen: Mapping[str, str], seed: int
+) -> Scenario:
+    """The scenario of one point, once it is known that its world can be made too."""
+    texts = [f"{key}={word}" for key, word in chosen.items() if not key.startswith(POLICY)]
+    scenario = load_scenario(source, [*settings, *texts])
+    make_world(scenario, seed)
+    return scenario
+
+
+def run_sweep(
+    sweep: Sweep,
+    save: Callable[[Sequence[Outcome]], None] | None = None,
+    progress: Callable[[str, int], Progress] | None = None,
+    kept: Points | None = None,
+) -> list[Outcome]:
+    """What came out at every point; `save` gets what there is even if the sweep is cut short.
+
+    Every estimate goes to `kept` as soon as it has ended, and is not made again if it is there.
+    """
+    outcomes: list[Outcome] = []
+    try:
+        for point in sweep.points:
+            outcomes.append(run_point(point, sweep, progress, kept))
+    finally:
+        if save is not None and any(outcome.results for outcome in outcomes):
+            save(outcomes)
+    if not any(outcome.results for outcome in outcomes):
+        lines = [line for outcome in outcomes for line in outcome.infeasible.values()]
+        raise InfeasibleError(dict.fromkeys(lines))
+    return outcomes
+
+
+def run_point(
+    point: Point,
+    sweep: Sweep,
+    progress: Callable[[str, int], Progress] | None = None,
+    kept: Points | None = None,
+) -> Outcome:
+    """Every policy on every seed at one point."""
+    results: dict[str, list[Summary]] = {}
+    infeasible: dict[str, str] = {}
+    for name in sweep.policies:
+        try:
+            policy = point.policy(name)
+            results[name] = kept_estimate(point.scenario, policy, sweep.seeds, kept, progress)
+        except InfeasibleError as error:
+            infeasible[name] = error.lines[0]
+    return Outcome(point, results, infeasible)
+
+
+def sweep_data(sweep: Sweep, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """The sweep as plain data for JSON: every point in the shape of `comparison`."""
+    return {
+        "scenario": sweep.points[0].scenario.name,
+        "vary": {key: [plain_value(word) for word in words] for key, words in sweep.vary.items()},
+        "points": [
+            {
+                "settings": {k: plain_value(word) for k, word in outcome.point.settings.items()},
+                "policies": comparison("", outcome.results)["policies"],
+                "infeasible": outcome.infeasible,
+            }
+            for outcome in outcomes
+        ],
+    }
+
+
+def plain_value(word: str) -> Any:
+    """What a word stands for, where JSON can say it; else the word."""
+    value = setting_value(word)
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        return word
+    return value
+
+
+def sweep_rows(outcomes: Sequence[Outcome]) -> Iterator[dict[str, Any]]:
+    """One flat row for each point, policy and seed; one with the reason where none could run."""
+    for outcome in outcomes:
+        for policy, runs in outcome.results.items():
+            for run in runs:
+                row = {"policy": policy, "seed": run["seed"]}
+                row |= {name: run[name] for name in COLUMNS}
+                row |= {name: run["time_parts"][name] for name in PARTS}
+                yield outcome.point.settings | row
+        for policy, why in outcome.infeasible.items():
+            yield outcome.point.settings | {"policy": policy, "infeasible": why}
+
+
+def save_sweep(out: Path, sweep: Sweep, outcomes: Sequence[Outcome]) -> None:
+    """Write `sweep.csv` and `sweep.json` into a folder."""
+    write_csv(out / "sweep.csv", list(sweep_rows(outcomes)))
+    write_json(out / "sweep.json", sweep_data(sweep, outcomes))

@@ -1,0 +1,292 @@
+"""`fedrt run`: one policy on one seed with real training, saved so that nothing is ever lost.
+
+A fresh run and a resumed one go the same way: everything is read back from the run directory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from fedrt.errors import FedrtError, InputError
+from fedrt.policies import Policy, make_policy
+from fedrt.records.checkpoint import Arrays, Checkpoints, Record
+from fedrt.records.directory import BEFORE, RunDirectory, SavedRun, read_run, refuse_old_format
+from fedrt.records.foreign import refuse_links
+from fedrt.records.history import History
+from fedrt.records.identity import (
+    DATA,
+    Identity,
+    check_later,
+    check_same,
+    identity_of,
+    read_identity,
+)
+from fedrt.records.options import RunOptions, read_options
+from fedrt.records.records import RunSize
+from fedrt.records.summary import Account, Summary
+from fedrt.records.tuning_file import FILE as TUNING
+from fedrt.records.tuning_file import KEY, mend_tuning_file, read_tuning_file, tell_edited_tuning
+from fedrt.runs.executor import Models, SimulatedExecutor
+from fedrt.runs.loop import make_world
+from fedrt.runs.rounds import GlobalRound
+from fedrt.scenario import Scenario
+from fedrt.studies.branch import BRANCH, Past, branch_identity, branched_rounds, past_of
+from fedrt.system.extras import need
+from fedrt.system.files import gone_unless
+from fedrt.system.signals import uninterrupted
+from fedrt.system.torn import clear_torn
+from fedrt.world.simulated import SimulatedWorld
+
+if TYPE_CHECKING:
+    from fedrt.learning.board import Board
+    from fedrt.learning.setup import Setup
+
+Progress = Callable[[GlobalRound], None]
+RAY = "ray"
+
+
+class Training(Models, Protocol):
+    """Models that are really trained, and whose state can be saved and taken over."""
+
+    @property
+    def setup(self) -> Setup:
+        """The data, model and engine it trains with."""
+        ...
+
+    def state(self) -> Arrays:
+        """All of training that the rest of a run depends on, after a gossip."""
+        ...
+
+    def restore(self, state: Arrays) -> None:
+        """Take over a saved state."""
+        ...
+
+
+OpenTrainer = Callable[[SimulatedWorld, RunOptions, Path | None], AbstractContextManager[Training]]
+
+
+def start_run(
+    path: Path, scenario: Scenario, policy: str, seed: int, command: str, options: RunOptions
+) -> None:
+    """Make the directory of a run; nothing heavy is loaded for it."""
+    make_policy(policy)
+    identity = identity_of(scenario, [policy], [seed], asdict(options))
+    RunDirectory.create(path, scenario, policy, seed, command, asdict(options), identity)
+
+
+def carry_on(
+    path: Path,
+    progress: Progress | None = None,
+    note: Callable[[str], None] = print,
+    *,
+    fresh: bool = False,
+    open_trainer: OpenTrainer | None = None,
+    address: str | None = None,
+) -> Summary:
+    """Train from the newest checkpoint to the end; the summary. A finished run is not run again.
+
+    `fresh` says that the directory was made for this call: if what was asked for cannot even start,
+    the directory goes again, so that the command can be given anew. `open_trainer` is for callers
+    that carry on several runs with one setup. `address` is that of another cluster than the run's
+    own options name.
+    """
+    if not fresh:
+        refuse_links(path)
+    # A branch has copies of records from the start; a run has its own after its first round.
+    sign = "rounds.parquet" if (path / BEFORE).is_dir() else "records"
+    with gone_unless(path, sign, fresh=fresh):
+        run, options = _read(path)
+        if address is not None and options.engine != RAY:
+            raise InputError(f"--address: {path} trains with --engine {options.engine}, not {RAY}")
+    if run.summary is not None:
+        return run.summary
+    directory = RunDirectory(path)
+    with directory.locked(), gone_unless(path, sign, fresh=fresh):
+        # Read again: whoever held the lock until now may have ended the run.
+        run, options = _read(path)
+        if run.summary is not None:
+            return run.summary
+        kept = read_identity(path, run.run)
+        if not fresh:
+            more = branch_identity(path / BEFORE)
+            now = identity_of(run.scenario, [run.policy], [run.seed], asdict(options), more)
+            check_same(path, kept, now, note)
+        options = replace(options, address=address or options.address)
+        branch = {BRANCH: run.run[BRANCH]} if BRANCH in run.run else {}
+        job = Job(directory, open_checkpoints(path, options), options, kept, branch)
+        return _train(job, run, open_trainer or opened_trainer, progress, note)
+
+
+def _read(path: Path) -> tuple[SavedRun, RunOptions]:
+    run = read_run(path)
+    if run.options is None:
+        raise InputError(f"{path}: is a run without training; there is nothing to go on with")
+    refuse_old_format(path, run)
+    return run, read_options(path, run.options)
+
+
+def make_run_setup(world: SimulatedWorld, options: RunOptions, tuning_file: Path | None) -> Setup:
+    """The data, model and engine that the options ask for; loads torch."""
+    need("training", "torch")
+    common: dict[str, Any] = {
+        "device": options.device,
+        "data_dir": Path(options.data_dir) if options.data_dir else None,
+        "chunk": options.chunk,
+        "workers": options.workers,
+        "tuning_file": tuning_file,
+    }
+    if options.engine == RAY:
+        from fedrt.distributed.setup import make_ray_setup
+
+        return make_ray_setup(world, address=options.address, **common)
+    from fedrt.learning.setup import make_setup
+
+    return make_setup(world, engine=options.engine, **common)
+
+
+@contextmanager
+def opened_trainer(
+    world: SimulatedWorld, options: RunOptions, tuning_file: Path | None
+) -> Iterator[Training]:
+    """The learner of a world, with a setup that ends with the block."""
+    setup = make_run_setup(world, options, tuning_file)
+    from fedrt.learning.trainer import Trainer
+
+    try:
+        yield Trainer(setup)
+    finally:
+        setup.close()
+
+
+def open_checkpoints(path: Path, options: RunOptions) -> Checkpoints:
+    """The checkpoints of a run directory, without what a cut has left half-written."""
+    checkpoints = Checkpoints(path, options.keep_checkpoints)
+    for folder in (path, checkpoints.checkpoints, checkpoints.records):
+        clear_torn(folder)
+    return checkpoints
+
+
+def _train(
+    job: Job,
+    run: SavedRun,
+    open_trainer: OpenTrainer,
+    progress: Progress | None,
+    note: Callable[[str], None],
+) -> Summary:
+    data_dir = Path(job.options.data_dir) if job.options.data_dir else None
+    world, policy = make_world(run.scenario, run.seed, data_dir), make_policy(run.policy)
+    tuning_file = job.directory.path / TUNING
+    mend_tuning_file(tuning_file, job.identity, begun=job.begun, note=note)
+    with open_trainer(world, job.options, tuning_file) as trainer:
+        tell_edited_tuning(tuning_file, job.identity, note)
+        job.check(trainer.setup, tuning_file)
+        state, records, notes = job.checkpoints.load(trainer.state(), RunSize.of(run.scenario))
+        for line in (*trainer.setup.notes, *notes):
+            note(line)
+        if records:
+            trainer.restore(state)
+            note(f"going on after global round {len(records) - 1}")
+        parts = trainer.setup.parts
+        job.directory.save_partition(parts.class_counts(), parts.edge_of_device)
+        past = _past(job, run, policy, data_dir)
+        with closing(job.rounds(world, policy, trainer, records, past)) as rounds:
+            for done in rounds:
+                if progress is not None:
+                    progress(done)
+    assert job.summary is not None
+    return job.summary
+
+
+def _past(job: Job, run: SavedRun, policy: Policy, data_dir: Path | None) -> list[Past]:
+    """The worlds and policies of a branch's rounds before it; a policy that stays goes on."""
+    found: list[Past] = []
+    for segment in past_of(job.directory.path, run):
+        then = segment.run
+        planner = policy if then.policy == run.policy else make_policy(then.policy)
+        world = make_world(then.scenario, then.seed, data_dir)
+        found.append(Past(world, planner, segment.until))
+    return found
+
+
+@dataclass
+class Job:
+    """One run on its way."""
+
+    directory: RunDirectory
+    checkpoints: Checkpoints
+    options: RunOptions
+    identity: Identity | None
+    """What it was started with; None for folders older than that."""
+    more: Summary = field(default_factory=dict)
+    """What the summary says besides: of a branch, where it comes from."""
+    summary: Summary | None = None
+    """The outcome, once all rounds are through."""
+
+    @property
+    def begun(self) -> bool:
+        """Whether some round was trained before."""
+        return self.checkpoints.checkpoints.is_dir()
+
+    def check(self, setup: Setup, tuning_file: Path) -> None:
+        """Complain where the run would go on with other data; the first time, keep their digest."""
+        tuning = read_tuning_file(tuning_file)
+        free = {} if tuning is None or self.begun else {KEY: dict(tuning)}
+        check_later(self.directory.path, self.identity, {DATA: setup.data_digest}, free)
+
+    def rounds(
+        self,
+        world: SimulatedWorld,
+        policy: Policy,
+        trainer: Training,
+        records: list[Record],
+        past: Sequence[Past] = (),
+    ) -> Generator[GlobalRound, None, None]:
+        """Every global round, those with a record taken from it; saved as they come."""
+        account = Account(world, policy, self.options.device_rows)
+        finished = len(records)
+        board = self._board(finished)
+        try:
+            executor = SimulatedExecutor(world, trainer)
+            for done in branched_rounds(past, world, policy, executor, records):
+                new = done.last.t >= finished
+                with uninterrupted():
+                    account.add(done)
+                    if new:
+                        self._save(done, account.history, world, trainer)
+                if new and board is not None:
+                    clock = {"time_s": done.time_s, "ends_at_s": done.ends_at_s}
+                    board.add(done.last.t, dict(done.metrics) | clock)
+                yield done
+        except (FedrtError, KeyboardInterrupt, GeneratorExit):
+            # The checkpoint is whole whatever happened; the tables catch up with it here if they
+            # can, but what stopped the run is what the user has to hear of.
+            if account.last is not None:
+                with uninterrupted(), suppress(FedrtError):
+                    self.directory.save(account.history)
+            raise
+        summary = account.summary(self.options.targets) | self.more
+        with uninterrupted():
+            self.directory.finish(account.history, summary)
+            self.checkpoints.clear_records()
+        self.summary = summary
+
+    def _board(self, finished: int) -> Board | None:
+        if not self.options.tensorboard:
+            return None
+        from fedrt.learning.board import Board
+
+        return Board(self.directory.path / "tensorboard", finished)
+
+    def _save(
+        self, done: GlobalRound, history: History, world: SimulatedWorld, trainer: Training
+    ) -> None:
+        rounds = done.last.t + 1
+        self.checkpoints.save_record(done.last.t, done.edge_rounds)
+        last = rounds == world.scenario.rounds.global_rounds
+        if rounds % self.options.checkpoint_every == 0 or last:
+            self.checkpoints.save(rounds, trainer.state())
+        self.directory.save_sometimes(history)

@@ -1,0 +1,146 @@
+"""Files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from fedrt.errors import FedrtError, InfeasibleError, InputError, reason
+from fedrt.system.torn import torn_file, torn_folder
+
+Complaints = tuple[type[FedrtError], ...]
+COMPLAINTS: Complaints = (InputError, InfeasibleError)
+
+
+def write_whole(path: Path, write: Callable[[Path], None]) -> None:
+    """Let `write` fill a temporary file beside `path`, then put it in place in one step."""
+    try:
+        with torn_file(path) as temporary:
+            write(temporary)
+            with temporary.open("rb") as file:
+                os.fsync(file.fileno())
+            temporary.chmod(0o644)
+            temporary.replace(path)
+    except (OSError, UnicodeEncodeError) as error:
+        raise FedrtError(f"{path}: cannot be written: {reason(error)}") from error
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder unless it is there."""
+    try:
+        path.mkdir(exist_ok=True)
+    except OSError as error:
+        raise FedrtError(f"{path}: cannot be made: {reason(error)}") from None
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file whole."""
+    write_whole(path, lambda temporary: _fill(temporary, text))
+
+
+def _fill(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Write plain data as JSON; NaN and infinity are refused."""
+    write_text(path, json.dumps(data, indent=2, allow_nan=False) + "\n")
+
+
+def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows as CSV under the keys of all of them, in order of appearance."""
+    text = io.StringIO()
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    writer = csv.DictWriter(text, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_text(path, text.getvalue())
+
+
+class BusyError(InputError):
+    """Another process is at a folder."""
+
+
+class TakenError(InputError):
+    """A folder to be made is there already."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        super().__init__(f"{path}: exists already; give another --out or remove it")
+
+
+def refuse_existing(path: Path) -> None:
+    """Complain about a folder to be made that is there already, before any work is done."""
+    if os.path.lexists(path):
+        raise TakenError(path)
+
+
+def new_folder(path: Path) -> Path:
+    """Make a folder that must not exist yet."""
+    try:
+        refuse_existing(path)
+        path.mkdir(parents=True)
+    except FileExistsError:
+        raise TakenError(path) from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be made: {reason(error)}") from None
+    return path
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """A folder to fill; it takes the name `path`, which must be free, when the block is through."""
+    refuse_existing(path)
+    with ExitStack() as stack:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            temporary = stack.enter_context(torn_folder(path))
+        except (OSError, ValueError) as error:
+            raise InputError(f"{path}: cannot be made: {reason(error)}") from None
+        yield temporary
+        temporary.chmod(0o755)
+        refuse_existing(path)
+        try:
+            temporary.rename(path)
+        except OSError as error:
+            refuse_existing(path)
+            raise InputError(f"{path}: cannot be made: {reason(error)}") from None
+
+
+@contextmanager
+def gone_unless(
+    path: Path,
+    sign: str | None,
+    *,
+    fresh: bool = True,
+    least: int = 1,
+    kinds: Complaints = COMPLAINTS,
+) -> Iterator[None]:
+    """Delete a newly made folder again if the block ends in a complaint and `sign` is not in it.
+
+    So that the command leaves nothing behind. `sign` is a pattern of what is worth keeping where
+    there are at least so many; None: nothing is. A folder that another process is at stays.
+    """
+    try:
+        yield
+    except (BusyError, TakenError):
+        raise
+    except kinds:
+        if fresh and (sign is None or len(list(path.glob(sign))) < least):
+            shutil.rmtree(path, ignore_errors=True)
+        raise
+
+
+def free_name(folder: Path, stem: str) -> Path:
+    """`folder/stem-N` with the least N >= 1 that is not there yet."""
+    number = 1
+    while os.path.lexists(path := folder / f"{stem}-{number}"):
+        number += 1
+    return path

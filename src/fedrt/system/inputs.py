@@ -1,0 +1,118 @@
+"""Files from outside: regular ones of a size that is known before it is read, and their JSON.
+
+A pipe or a device has no end, a small archive may unpack to more than a machine has. Each cap is
+said in the line that refuses what is above it.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from fedrt.errors import InputError
+from fedrt.validation import shown
+
+MOST_TEXT = 64 * 2**20
+"""Bytes of a file that is text for people: scenarios, states, what folders of results say."""
+MOST_DATA = 8 * 2**30
+"""Bytes of a file of samples or of a trace."""
+MOST_UNPACKED = 2 * 2**30
+"""Bytes that the compressed parts of an archive may unpack to."""
+MOST_CELLS = 200_000_000
+"""Numbers in a table: few bytes can stand for any number of equal ones."""
+
+
+@contextmanager
+def open_regular(path: Path, most: int = MOST_TEXT, *, follow: bool = True) -> Iterator[BinaryIO]:
+    """A regular file of at most so many bytes, open for reading; if asked, not by way of a link.
+
+    Raises OSError and ValueError as opening does, and InputError for what is no such file.
+    """
+    # A pipe that nobody writes to must not keep us waiting.
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+    handle = os.open(path, flags if follow else flags | os.O_NOFOLLOW)
+    try:
+        state = os.fstat(handle)
+        if stat.S_ISDIR(state.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(state.st_mode):
+            raise InputError(f"{path}: must be a regular file, not a device, pipe or socket")
+        refuse_larger(path, state.st_size, most)
+        with open(handle, "rb", closefd=False) as file:
+            yield file
+    finally:
+        os.close(handle)
+
+
+def read_bytes(path: Path, most: int = MOST_TEXT, *, follow: bool = True) -> bytes:
+    """All bytes of a regular file that has at most so many; raises as `open_regular` does."""
+    with open_regular(path, most, follow=follow) as file:
+        # It may have grown since; files of the system say they have no bytes.
+        found = file.read(most + 1)
+        refuse_larger(path, len(found), most)
+    return found
+
+
+def refuse_larger(what: object, size: int, most: int) -> None:
+    """Complain about more bytes than may be read."""
+    if size > most:
+        raise InputError(f"{what}: has {size} bytes: must have at most {most}")
+
+
+def read_text(path: Path, most: int = MOST_TEXT) -> str:
+    """The text of a regular file that has at most so many bytes; raises as `read_bytes` does."""
+    return read_bytes(path, most).decode("utf-8")
+
+
+def parse_json(text: str) -> Any:
+    """The data of a JSON text whose objects name each field once.
+
+    A ValueError or a RecursionError where it is none.
+    """
+    return json.loads(text, object_pairs_hook=_unique_keys)
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        seen: set[str] = set()
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise ValueError(f"the field {shown(twice)} is given twice in one object")
+    return table
+
+
+def refuse_zip_bomb(file: BinaryIO, name: object) -> None:
+    """Complain where the compressed parts of a zip archive unpack to more than `MOST_UNPACKED`.
+
+    What is stored as it is cannot be more than the file has. A part gives no more bytes than its
+    entry says, so looking at the entries is enough. Files that are no archive pass.
+    """
+    file.seek(0)
+    try:
+        with zipfile.ZipFile(file) as archive:
+            packed = [each for each in archive.infolist() if each.compress_type]
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+        return
+    finally:
+        file.seek(0)
+    total = sum(each.file_size for each in packed)
+    if total > MOST_UNPACKED:
+        raise InputError(
+            f"{name}: unpacks to {total} bytes: compressed arrays must have at most"
+            f" {MOST_UNPACKED} in all; save larger ones uncompressed, as np.savez does"
+        )
+
+
+def refuse_many_cells(name: object, rows: int, columns: int) -> None:
+    """Complain about a table with more numbers than `MOST_CELLS`, before they are unpacked."""
+    if rows * columns > MOST_CELLS:
+        raise InputError(
+            f"{name}: has {rows} rows in {columns} columns: must have at most {MOST_CELLS} numbers"
+        )

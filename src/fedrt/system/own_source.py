@@ -1,0 +1,78 @@
+"""A digest of the source of a user's own code, so that a changed one is noticed."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import sys
+from collections.abc import Iterator
+from hashlib import blake2b
+from pathlib import Path
+
+from fedrt.system.plugins import PACKAGE, load_plugin
+
+INSTALLED = ("site-packages", "dist-packages")
+"""Folders of installed libraries: of code there only the files that are named count."""
+
+
+def own_source(path: str, field: str) -> tuple[str, tuple[str, ...]] | None:
+    """A digest of what an import path is made from, and the names of the files.
+
+    These are the module that is named, the one that defines the class, and what they import from
+    the same folder. None for code without files, and for FedRT's own.
+    """
+    plugin = load_plugin(path, field)
+    modules = [path.partition(":")[0], getattr(plugin, "__module__", None)]
+    files: dict[Path, None] = {}
+    for name in modules:
+        file = getattr(sys.modules.get(str(name)), "__file__", None)
+        if file is not None and Path(file).suffix == ".py":
+            root = Path(file).resolve().parents[str(name).count(".") + _is_package(file)]
+            _follow(Path(file).resolve(), root, files)
+    if not files:
+        return None
+    found = blake2b(digest_size=16)
+    for file in sorted(files):
+        found.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+    return found.hexdigest(), tuple(sorted(file.name for file in files))
+
+
+def _is_package(file: str) -> bool:
+    return Path(file).stem == "__init__"
+
+
+def _follow(file: Path, root: Path, files: dict[Path, None]) -> None:
+    """Add a file and, from the same folder or below it, whatever it imports."""
+    if file in files or PACKAGE in file.parents:
+        return
+    files[file] = None
+    if any(name in root.parts for name in INSTALLED):
+        return
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError, RecursionError):
+        return
+    for name in _imported(tree, file.relative_to(root)):
+        for place in (root / f"{name}.py", root / name / "__init__.py"):
+            if place.is_file():
+                _follow(place.resolve(), root, files)
+
+
+def _imported(tree: ast.AST, file: Path) -> Iterator[str]:
+    """The modules that a file imports, as paths from the root without their endings."""
+    package = ".".join(file.parent.parts)
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                try:
+                    base = importlib.util.resolve_name("." * node.level + base, package)
+                except ImportError:
+                    continue
+            names = [base, *(f"{base}.{alias.name}" for alias in node.names)]
+        for name in names:
+            parts = name.split(".")
+            yield from ("/".join(parts[:end]) for end in range(1, len(parts) + 1))

@@ -1,0 +1,112 @@
+"""A user's own classes by import path, `package.module:Name` (docs/security.md)."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from importlib import import_module, invalidate_caches
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
+from types import ModuleType
+from typing import Any
+
+from fedrt.errors import FedrtError, InputError, reason
+from fedrt.system.blame import PACKAGE as PACKAGE
+from fedrt.system.blame import told
+from fedrt.validation import problem, shown
+
+
+@contextmanager
+def own_code(what: str) -> Iterator[None]:
+    """Whatever a user's code raises in the block becomes one line that begins with `what`."""
+    try:
+        yield
+    except FedrtError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise InputError(f"{what}: {told(error)}") from error
+
+
+def load_plugin(path: str, field: str) -> Any:
+    """What the import path names; the folder the user stands in counts, as it does for python."""
+    module_name, _, name = path.partition(":")
+    if not module_name or not name.isidentifier():
+        raise InputError(problem(field, path, "an import path like package.module:Name"))
+    if _allowed is not None and path not in _allowed:
+        raise InputError(
+            f"{field} = {shown(path)}: is code to be run, and a file asks for it;"
+            " --allow-code lets it, if you trust where the file is from"
+        )
+    try:
+        module = _import(module_name)
+    except (Exception, SystemExit) as error:
+        why = f"{type(error).__name__}: {reason(error)}"
+        raise InputError(f"{field} = {path!r}: {module_name} cannot be imported: {why}") from error
+    with own_code(f"{field} = {path!r}"):
+        if not hasattr(module, name):
+            raise InputError(f"{field} = {path!r}: {module_name} has no {name}")
+        plugin = getattr(module, name)
+    if not callable(plugin):
+        raise InputError(f"{field} = {path!r}: must be a class or a function that makes one")
+    return plugin
+
+
+_allowed: frozenset[str] | None = None
+"""The import paths that may be loaded; None: all, as where python code calls this package."""
+
+
+@contextmanager
+def only_allowed(paths: Iterable[str] | None) -> Iterator[None]:
+    """In the block only these import paths are loaded, those that a user has typed; None: all."""
+    global _allowed
+    before = _allowed
+    _allowed = None if paths is None else frozenset(paths)
+    try:
+        yield
+    finally:
+        _allowed = before
+
+
+_own_folder: str | None = None
+
+
+def own_folder() -> str | None:
+    """Where a user's own modules are looked for first: the current folder unless told otherwise."""
+    if _own_folder is not None:
+        return _own_folder
+    try:
+        return os.getcwd()
+    except OSError:  # it was removed
+        return None
+
+
+def set_own_folder(folder: str | None) -> None:
+    """Look for a user's modules there: for processes that do not start where the user stands."""
+    global _own_folder
+    _own_folder = folder
+
+
+def _import(module_name: str) -> ModuleType:
+    """Import a module, from the user's folder if it is there.
+
+    That holds for this module alone. The folder comes last for all others, so that no library takes
+    one from there that exists elsewhere, while the user's code still finds its neighbours.
+    """
+    folder, first = own_folder(), module_name.partition(".")[0]
+    spec = None
+    if folder is not None and first not in sys.modules:
+        invalidate_caches()
+        spec = PathFinder.find_spec(first, [folder])
+    if folder is not None and spec is not None:
+        if folder not in sys.path:
+            sys.path.append(folder)
+        if spec.loader is not None:
+            module = sys.modules[first] = module_from_spec(spec)
+            try:
+                spec.loader.exec_module(module)
+            except BaseException:
+                sys.modules.pop(first, None)
+                raise
+    return import_module(module_name)

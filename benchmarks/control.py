@@ -40,6 +40,7 @@ from fedrt.ledger import Ledger, PartOfBooks  # noqa: E402
 from fedrt.plan import plan_problems  # noqa: E402
 from fedrt.policies.fedrt import FedRT  # noqa: E402
 from fedrt.policies.fedrt_plus import FedRTPlus  # noqa: E402
+from fedrt.rounds import as_planned  # noqa: E402
 from fedrt.runs.reference import reference_round  # noqa: E402
 from fedrt.world.observation import Backhaul, Observation  # noqa: E402
 
@@ -225,15 +226,13 @@ def decisions(num_edges: int, per_edge: int, rounds: int) -> dict[str, Any]:
             seen = replace(fixed, snr=channels.snr, backhaul=links)
             start = time.perf_counter()
             other = FedRT().plan(seen, PartOfBooks(beside, who))
-            reference = reference_round(beside, who, seen, other, "metropolis")
+            reference = reference_round(beside, seen, other, "metropolis")
             plan = policy.plan(seen, PartOfBooks(ledger, who, reference))
             wall[name].append(time.perf_counter() - start)
             if plan_problems(plan, seen):
                 raise SystemExit("a plan cannot be carried out: nothing is timed")
-            cost = price(plan, seen)
-            ledger = ledger.charge(cost.energy_j, cost.edge_time_s, cost.backhaul_s)
-            cost = price(other, seen)
-            beside = beside.charge(cost.energy_j, cost.edge_time_s, cost.backhaul_s)
+            ledger = ledger.charge(as_planned(plan, seen, price(plan, seen)))
+            beside = beside.charge(as_planned(other, seen, price(other, seen)))
     return {name: summary(samples[1:]) for name, samples in wall.items()}
 
 

@@ -39,14 +39,8 @@ LEAST_KILLED = 0.95
 FEW = 20
 """Below this many the share says nothing."""
 AREAS = (
-    "control",
-    "cost",
-    "ledger.py",
-    "policies",
-    "runs/loop.py",
-    "runs/reference.py",
-    "learning",
-    "world",
+    *("control", "bound", "cost", "ledger.py", "rounds.py", "policies", "data", "learning"),
+    *("world", "runs"),
 )
 SPEED_ALONE = ("learning/stacked/tuning.py", "learning/stacked/compiled.py", "learning/board.py")
 """Files that decide how quickly something is computed and never what: not in the sample."""
@@ -81,6 +75,8 @@ TESTS = (
     "tests/runs/test_loop_books.py",
     "tests/runs/test_loop_links.py",
     "tests/runs/test_reference.py",
+    "tests/runs/test_left_out.py",
+    "tests/runs/test_moving_devices.py",
     "tests/runs/test_bound.py",
     "tests/runs/test_bound_brute_force.py",
     "tests/runs/test_faults.py",

@@ -270,7 +270,7 @@ def test_the_library_is_the_one_that_was_fetched():
 
 
 def test_every_script_is_in_the_page():
-    scripts = {path.stem for path in write.HERE.glob("*.js")}
+    scripts = {path.stem for path in write.ASSETS.glob("*.js")}
     assert scripts == set(write.SCRIPTS)
 
 

@@ -172,7 +172,8 @@ def same_study(
     paths = [name.partition("(")[0] for name in policies]
     own = [own_source(path, "policy") for path in paths if ":" in path]
     named = {(name, path) for each in scenarios for name, path in import_paths(each).items()}
-    processes = [own_source(path, name) for name, path in sorted(named) if name in PROCESSES]
+    own_processes = [(name, path) for name, path in sorted(named) if name in PROCESSES]
+    processes = [own_source(path, f"scenario.{name}") for name, path in own_processes]
     texts = dict.fromkeys(scenario_text(each, anywhere=True) for each in scenarios)
     files = dict.fromkeys(name for each in scenarios for name in _traces(table_of(each)))
     return {

@@ -6,11 +6,14 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 from tiny import as_options, tiny
+from trained import differences, start, train, trained
 
 from fedrt.cli import main
 from fedrt.policies import make_policy
 from fedrt.runs.loop import make_world, run_rounds
+from fedrt.runs.training import carry_on
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -31,3 +34,38 @@ def test_the_own_policy_is_short_and_hurries_the_slowest(monkeypatch, tmp_path, 
     assert main([*command, *out, *as_options()]) == 0
     found = json.loads(capsys.readouterr().out)["policies"]["own_policy:HurrySlowest"]
     assert np.isfinite(found["total_time_s"]["mean"])
+
+
+PARTS = {
+    "own_optimiser": "learning.optimiser=own_optimiser:Adam",
+    "own_aggregator": "learning.averaging=own_aggregator:ClippedMean",
+    "own_codec": "learning.codec={kind='own_codec:TopK',share=0.2}",
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_an_own_part_of_training_is_short_and_stands_in_the_docs(name):
+    text = (EXAMPLES / f"{name}.py").read_text()
+    assert len(text.splitlines()) <= 30
+    shown = (EXAMPLES.parent / "docs" / "extending.md").read_text()
+    assert text[text.index("class ") :] in shown
+
+
+def test_own_parts_train_a_run_that_goes_on_to_the_same_end(monkeypatch, tmp_path, capsys):
+    """All three at once; cut after two rounds, the codec's memory comes from the checkpoint."""
+    monkeypatch.chdir(EXAMPLES)
+    scenario = trained(*PARTS.values())
+    whole, cut = train(tmp_path / "whole", scenario), start(tmp_path / "cut", scenario)
+    rounds = []
+
+    def stop(done):
+        rounds.append(done)
+        if len(rounds) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        carry_on(cut, progress=stop, note=lambda line: None)
+    assert main(["run", "--resume", str(cut)]) == 2
+    assert "is code to be run" in capsys.readouterr().err
+    assert main(["run", "--resume", str(cut), "--allow-code"]) == 0
+    assert differences(whole, cut) == []

@@ -14,6 +14,7 @@ from fedrt.control.consensus import DistanceEstimate
 from fedrt.control.mixing import mixing_of
 from fedrt.learning.aggregate import average, distance_to_average, mix, pairwise_distance
 from fedrt.learning.aggregators import averaging_weights
+from fedrt.learning.codecs import first_states
 from fedrt.learning.engine import ACCEPTED, Screening, Trained, TrainingOrder
 from fedrt.learning.setup import Setup
 from fedrt.turns import (
@@ -45,6 +46,8 @@ class Trainer:
         self.linked = setup.world.base_graph
         self.before_mixing = np.zeros((edges, edges))
         self.last_true = self.before_mixing
+        sizes = (setup.world.fleet.num_devices, setup.model.num_parameters)
+        self.codec_state = first_states(setup.method.codec, *sizes)
         self.loss_sum, self.steps = 0.0, 0
         self.refusals: list[NDArray[np.int64]] = []
         self.began = time.monotonic()
@@ -74,6 +77,8 @@ class Trainer:
             return
         trained = self._once(self.key, lambda: self.setup.engine.train(self.models, order))
         self.models = trained.models
+        if self.codec_state is not None:
+            self.codec_state[order.devices] = trained.devices.codec_state
         counted = self._counted(turn, order, trained)
         self.loss_sum += float(trained.loss_sum[counted].sum())
         self.steps += int(order.local_steps[counted].sum())
@@ -145,6 +150,7 @@ class Trainer:
             then=self._next(turn),
             screening=screening_of(world),
             attackers=None if world.faults is None else world.faults.attackers[who],
+            codec_state=None if self.codec_state is None else self.codec_state[who],
         )
 
     def _next(self, turn: EdgeRound) -> tuple[int, int] | None:
@@ -166,7 +172,9 @@ class Trainer:
 
     def state(self) -> dict[str, NDArray[Any]]:
         """All that the rest of a run depends on, after a mixing."""
+        remembered = {} if self.codec_state is None else {"codec_state": self.codec_state}
         return {
+            **remembered,
             "models": self.models.cpu().numpy(),
             "distance": self.estimate.distance,
             "measured_once": self.estimate.measured_once,
@@ -184,7 +192,11 @@ class Trainer:
         self.linked = np.array(state["linked"])
         self.before_mixing = np.array(state["before_mixing"])
         # What led here is not known any more, but the models themselves are as good a key.
-        self.key = digest(b"restored", np.ascontiguousarray(state["models"]))
+        remembered = []
+        if self.codec_state is not None:
+            self.codec_state = np.array(state["codec_state"])
+            remembered = [self.codec_state]
+        self.key = digest(b"restored", np.ascontiguousarray(state["models"]), *remembered)
         self.began = time.monotonic()
 
 

@@ -1,4 +1,4 @@
-"""Mixing between edge servers, and how far their models are apart."""
+"""The average of the edge servers' models, and how far they are apart."""
 
 from __future__ import annotations
 
@@ -10,16 +10,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 FloatArray = NDArray[np.float64]
-
-
-def mix(models: Tensor, mixing: FloatArray, gossip_steps: int) -> Tensor:
-    """The models after psi gossip steps: M^psi u over all servers, in double precision."""
-    power = np.linalg.matrix_power(mixing, gossip_steps)
-    whole = torch.as_tensor(power, dtype=torch.float64, device=models.device)
-    mixed = torch.empty_like(models)
-    for some in _blocks(models):
-        mixed[:, some] = (whole @ models[:, some].double()).to(models.dtype)
-    return mixed
 
 
 def average(models: Tensor) -> Tensor:

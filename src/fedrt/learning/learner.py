@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from fedrt.control.consensus import DistanceEstimate
 from fedrt.control.mixing import mixing_of
-from fedrt.learning.aggregate import average, distance_to_average, mix, pairwise_distance
+from fedrt.learning.aggregate import average, distance_to_average, pairwise_distance
 from fedrt.learning.aggregators import averaging_weights
 from fedrt.learning.codecs import first_states
 from fedrt.learning.engine import ACCEPTED, Screening, Trained, TrainingOrder
+from fedrt.learning.gossip import mix
 from fedrt.learning.setup import Setup
 from fedrt.turns import (
     Distances,

@@ -7,11 +7,14 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pytest
 from tiny import as_options, tiny
+from trained import differences, start, train, trained
 
 from fedrt.cli import main
 from fedrt.policies import make_policy
 from fedrt.runs.loop import make_world, simulate_rounds
+from fedrt.studies.training import carry_on
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -51,3 +54,38 @@ def test_the_policies_of_the_guide_run_as_they_stand_there(monkeypatch, tmp_path
         "MyPolicy": [[0, 0, 0]] * 8,
         "Halves": [[1, 2 if (t + r) % 2 else 1, 1] for t in range(4) for r in range(2)],
     }
+
+
+PARTS = {
+    "own_optimiser": "learning.optimiser=own_optimiser:Adam",
+    "own_aggregator": "learning.averaging=own_aggregator:ClippedMean",
+    "own_codec": "learning.codec={kind='own_codec:TopK',share=0.2}",
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_an_own_part_of_training_is_short_and_stands_in_the_docs(name):
+    text = (EXAMPLES / f"{name}.py").read_text()
+    assert len(text.splitlines()) <= 30
+    shown = (EXAMPLES.parent / "docs" / "extending.md").read_text()
+    assert text[text.index("class ") :] in shown
+
+
+def test_own_parts_train_a_run_that_goes_on_to_the_same_end(monkeypatch, tmp_path, capsys):
+    """All three at once; cut after two rounds, the codec's memory comes from the checkpoint."""
+    monkeypatch.chdir(EXAMPLES)
+    scenario = trained(*PARTS.values())
+    whole, cut = train(tmp_path / "whole", scenario), start(tmp_path / "cut", scenario)
+    rounds = []
+
+    def stop(done):
+        rounds.append(done)
+        if len(rounds) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        carry_on(cut, progress=stop, note=lambda line: None)
+    assert main(["run", "--resume", str(cut)]) == 2
+    assert "is code to be run" in capsys.readouterr().err
+    assert main(["run", "--resume", str(cut), "--allow-code"]) == 0
+    assert differences(whole, cut) == []

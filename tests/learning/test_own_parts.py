@@ -10,30 +10,27 @@ import numpy as np
 import pytest
 import torch
 from learning_cases import engine_case, method, small
+from own_parts import ENGINES, order_of, set_up
 from torch.nn import functional as fn
 
 from fedrt.errors import InputError
-from fedrt.learning.aggregators import AGGREGATORS, averaging_weights
+from fedrt.learning.aggregators import AGGREGATORS
 from fedrt.learning.engines.engine import TrainingOrder
 from fedrt.learning.optimisers import OPTIMISERS
-from fedrt.learning.setup import Setup, make_setup
 from fedrt.learning.stacked import compiled
 from fedrt.learning.stacked.engine import StackedEngine
 from fedrt.learning.tasks import TASKS
 from fedrt.scenario import model as settings
 from fedrt.system.plugins import load_plugin
-from fedrt.world.simulated import SimulatedWorld
 
 pytestmark = pytest.mark.numerical
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-ENGINES = ["sequential", "stacked", "workers", pytest.param("ray", marks=pytest.mark.slow)]
 OWN = {
     "optimiser": 'learning.optimiser="own_optimiser:Adam"',
     "averaging": 'learning.averaging={kind="own_aggregator:ClippedMean",factor=0.5}',
     "task": 'learning.task="test_own_parts:Regression"',
 }
-SMOOTH = ('learning.dtype="float64"', 'learning.model="smooth-cnn"')
 CLOSE = 1e-10
 """Of an update's norm, in float64; 4e-15 seen. Adam divides by gradients that may be small."""
 
@@ -54,31 +51,6 @@ class Regression:
 @pytest.fixture(autouse=True)
 def examples_can_be_imported(monkeypatch):
     monkeypatch.syspath_prepend(EXAMPLES)
-
-
-def set_up(engine: str, *given: str) -> Setup:
-    world = SimulatedWorld(small(*SMOOTH, *given), 0)
-    if engine == "ray":
-        from fedrt.distributed.setup import make_ray_setup
-
-        return make_ray_setup(world, chunk=2, workers=2, device="cpu")
-    workers = 2 if engine == "workers" else 1
-    name = "stacked" if engine == "workers" else engine
-    return make_setup(world, engine=name, chunk=2, workers=workers)
-
-
-def order_of(setup: Setup) -> TrainingOrder:
-    fleet = setup.world.fleet
-    return TrainingOrder(
-        t=0,
-        r=0,
-        devices=np.arange(fleet.num_devices),
-        edge_of_device=fleet.edge_of_device,
-        local_steps=1 + np.arange(fleet.num_devices) % 3,
-        weight=averaging_weights(
-            fleet.edge_of_device, setup.method.aggregator, setup.batches.sizes
-        ),
-    )
 
 
 def outcome(engine: str, *given: str) -> tuple[torch.Tensor, np.ndarray, list[float]]:

@@ -71,7 +71,9 @@ def test_the_rounds(run):
     for name in ("loss", "consensus", "zeta", "omega_2", "wall_s"):
         assert np.isfinite(rounds[name]).all(), name
     assert rounds["loss"][-1] < rounds["loss"][0]
-    assert (rounds["consensus"] > 0).all()
+    # Where all servers are linked to all, gossip gives them the same model to the bit.
+    assert (rounds["consensus"] >= 0).all()
+    assert (rounds["consensus"] > 0).sum() >= 3
     # Every second round and at the end.
     for name in ("accuracy", "edge_accuracy_mean", "edge_accuracy_min", "edge_accuracy_max"):
         assert np.flatnonzero(~np.isnan(rounds[name])).tolist() == [1, 3, 4]

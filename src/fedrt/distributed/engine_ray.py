@@ -52,7 +52,7 @@ class RayEngine:
         round_ = _Round(
             models=models,
             result=models.clone(),
-            results=DeviceResults.blank(len(order.devices)),
+            results=DeviceResults.blank(order),
             # Only for the very models that came out last; others have to be sent.
             before=self.kept if self.kept.models is models else _Kept(),
             after=_Kept(self.calls if again else -1),

@@ -1,8 +1,9 @@
-"""Mixing between edge servers, and how far their models are apart."""
+"""Gossip between edge servers, step by step, as servers that know only their neighbours do it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -10,80 +11,89 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+NEAR = 2048
+"""Columns of all models that a processor mixes at a time: what its caches hold."""
+HEAVY = 10**9
+"""Products that are worth several threads."""
+WIDE = 2**27
+"""Numbers of all models that a GPU has in double precision at a time."""
 
 
-def mix(models: Tensor, mixing: FloatArray, gossip_steps: int) -> Tensor:
-    """The models after psi gossip steps: M^psi u over all servers, in double precision."""
-    power = np.linalg.matrix_power(mixing, gossip_steps)
-    whole = torch.as_tensor(power, dtype=torch.float64, device=models.device)
-    mixed = torch.empty_like(models)
-    for some in _blocks(models):
-        mixed[:, some] = (whole @ models[:, some].double()).to(models.dtype)
+class Links(NamedTuple):
+    """What every edge server adds up in a gossip step."""
+
+    own: FloatArray
+    """The weight of each server's own model."""
+    first: IntArray
+    """Where the links of each server begin in what follows; one more for the end."""
+    neighbour: IntArray
+    """The servers at the other ends, rising for each server."""
+    weight: FloatArray
+    """The weights of their models."""
+
+
+def links_of(weights: FloatArray) -> Links:
+    """The links of a matrix of weights (C x C): where they are not 0."""
+    between = weights.copy()
+    np.fill_diagonal(between, 0.0)
+    servers, neighbour = np.nonzero(between)
+    first = np.searchsorted(servers, np.arange(len(weights) + 1))
+    return Links(weights.diagonal().copy(), first, neighbour, between[servers, neighbour])
+
+
+def mix(models: Tensor, weights: FloatArray, gossip_steps: int) -> Tensor:
+    """The models, one in each row, after so many gossip steps with weights (C x C).
+
+    In each step every server sends its model, in the type that models are kept in, to its
+    neighbours. Its new model is w_cc times its own plus, one after the other by their numbers, w_cj
+    times a neighbour's. Products and sums are float64, each rounded by itself, and the result is
+    rounded to the models' type. Nothing is left to how a library adds up: whoever follows these
+    steps comes to the same bits.
+    """
+    links, mixed = links_of(weights), torch.empty_like(models)
+    columns = max(1, WIDE // len(models)) if models.is_cuda else NEAR
+    mix_block = mix_by_torch if models.is_cuda else _mix_by_kernel
+
+    def mix_columns(start: int) -> None:
+        held = models[:, start : start + columns].contiguous()
+        mixed[:, start : start + columns] = mix_block(held, links, gossip_steps)
+
+    starts, threads = range(0, models.shape[1], columns), torch.get_num_threads()
+    work = gossip_steps * len(links.weight) * models.shape[1]
+    if models.is_cuda or threads == 1 or work < HEAVY:
+        for start in starts:
+            mix_columns(start)
+        return mixed
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(mix_columns, starts))
     return mixed
 
 
-def average(models: Tensor) -> Tensor:
-    """The uniform average of all models, added up in double precision."""
-    found = [models[:, some].double().mean(0).to(models.dtype) for some in _blocks(models)]
-    return torch.cat(found)
+def _mix_by_kernel(models: Tensor, links: Links, gossip_steps: int) -> Tensor:
+    # Here, since it loads numba: who mixes nothing does without.
+    from fedrt.learning.gossip_kernel import gossip_step
+
+    held, after = models.numpy(), np.empty_like(models.numpy())
+    for number in range(gossip_steps):
+        gossip_step(held, *links, after)
+        # The first time `held` may be the caller's own: it is not written to.
+        held, after = after, np.empty_like(after) if number == 0 else held
+    return torch.from_numpy(held)
 
 
-WIDE = 8_388_608
-"""Numbers of all models that are wanted in double precision at a time."""
-
-
-def _blocks(models: Tensor) -> Iterator[slice]:
-    """Columns of all models, a block after the other: whole copies would take twice the memory."""
-    step = max(1, WIDE // len(models))
-    for start in range(0, models.shape[1], step):
-        yield slice(start, start + step)
-
-
-FEW_MODELS = 64
-CLOSE = 1e-4
-"""Squared distance, in squared norms, below which products of models do not tell it well."""
-
-
-def pairwise_distance(models: Tensor) -> FloatArray:
-    """The L2 norm between every two edge models; symmetric, zero diagonal."""
-    if len(models) > FEW_MODELS:
-        return _many_distances(models)
-    whole = models.double()
-    # By differences, not through the Gram matrix, which would lose close models' distance.
-    upper = torch.zeros(len(whole), len(whole), dtype=torch.float64, device=whole.device)
-    for c in range(len(whole) - 1):
-        upper[c, c + 1 :] = (whole[c + 1 :] - whole[c]).norm(dim=1)
-    matrix = upper.cpu().numpy()
-    return matrix + matrix.T
-
-
-def _many_distances(models: Tensor) -> FloatArray:
-    """The same for many models: |a|^2 + |b|^2 - 2ab about their mean, to 1e-10 relative.
-
-    Pairs too close for that are compared by differences. 500 models of LeNet-5 have 125,000 pairs:
-    products take seconds where differences take minutes.
-    """
-    gram = torch.zeros(len(models), len(models), dtype=torch.float64, device=models.device)
-    for some in _blocks(models):
-        wide = models[:, some].double()
-        wide -= wide.mean(0)
-        gram += wide @ wide.T
-    squares = gram.diagonal()
-    sums = squares[:, None] + squares
-    upper = (sums - 2 * gram).triu(1)
-    close = (upper < CLOSE * sums).triu(1)
-    for c in torch.nonzero(close.any(1))[:, 0].tolist():
-        others = torch.nonzero(close[c])[:, 0]
-        gaps = models[others].double() - models[c].double()
-        upper[c, others] = gaps.square().sum(1)
-    matrix = upper.sqrt_().cpu().numpy()
-    return matrix + matrix.T
-
-
-def distance_to_average(models: Tensor) -> float:
-    """The mean over servers of the L2 norm to their uniform average."""
-    squares = torch.zeros(len(models), dtype=torch.float64, device=models.device)
-    for some in _blocks(models):
-        whole = models[:, some].double()
-        squares += (whole - whole.mean(0)).square().sum(1)
-    return float(squares.sqrt().mean())
+def mix_by_torch(models: Tensor, links: Links, gossip_steps: int) -> Tensor:
+    """The same without a kernel of our own, for GPUs."""
+    for _ in range(gossip_steps):
+        wide, after = models.double(), torch.empty_like(models)
+        product = torch.empty_like(wide[0])
+        for c, own in enumerate(links.own.tolist()):
+            total = wide[c] * own
+            for link in range(links.first[c], links.first[c + 1]):
+                # Not in one call: it might leave out the rounding between product and sum.
+                torch.mul(wide[links.neighbour[link]], float(links.weight[link]), out=product)
+                total += product
+            after[c] = total
+        models = after
+    return models

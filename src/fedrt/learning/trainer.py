@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from fedrt.control.mixing.weights import mixing_of
 from fedrt.learning.aggregators import averaging_weights
+from fedrt.learning.codecs import first_states
+from fedrt.learning.distances import average, distance_to_average, pairwise_distance
 from fedrt.learning.engines.engine import Screening, TrainingOrder
-from fedrt.learning.gossip import average, distance_to_average, mix, pairwise_distance
+from fedrt.learning.gossip import mix
 from fedrt.learning.setup import Setup
 from fedrt.plan import Gossip, Plan
 from fedrt.rounds import (
@@ -43,6 +45,8 @@ class Trainer:
         edges = setup.world.fleet.num_edges
         self.models = setup.first_model.repeat(edges, 1)
         self.key = b"start"
+        sizes = (setup.world.fleet.num_devices, setup.model.num_parameters)
+        self.codec_state = first_states(setup.method.codec, *sizes)
         self.loss_sum, self.steps = 0.0, 0
         self.began = time.monotonic()
 
@@ -60,18 +64,23 @@ class Trainer:
         """Train every device whose update arrives from its edge's model, and average per edge."""
         order = self._order(seen, plan, outcome)
         self.key = key_after_training(self.key, seen, plan, outcome)
-        refused = None
+        refused, upload_bytes = None, None
         if order.screening is not None:
             refused = np.full(seen.num_devices, ACCEPTED)
         if len(order.devices):
             trained = self._once(self.key, lambda: self.setup.engine.train(self.models, order))
             self.models = trained.models
+            if self.codec_state is not None:
+                self.codec_state[order.devices] = trained.devices.codec_state
+            if self.setup.method.codec is not None:
+                upload_bytes = outcome.cost.upload_bytes.copy()
+                upload_bytes[outcome.delivered] = trained.devices.sent_bytes
             counted = trained.refused == ACCEPTED
             if refused is not None:
                 refused[outcome.delivered] = trained.refused
             self.loss_sum += float(trained.loss_sum[counted].sum())
             self.steps += int(order.local_steps[counted].sum())
-        return Updates(refused)
+        return Updates(refused, upload_bytes)
 
     def mix(self, t: int, gossip: Gossip) -> Mapping[str, float]:
         """Mix the edge models over the links of the gossip; loss, accuracies and distances."""
@@ -116,6 +125,7 @@ class Trainer:
             then=self._next(seen),
             screening=screening_of(world),
             attackers=None if world.faults is None else world.faults.attackers[who],
+            codec_state=None if self.codec_state is None else self.codec_state[who],
         )
 
     def _next(self, seen: Observation) -> tuple[int, int] | None:
@@ -137,14 +147,19 @@ class Trainer:
 
     def state(self) -> dict[str, NDArray[Any]]:
         """All of training that the rest of a run depends on, after a gossip."""
-        return {"models": self.models.cpu().numpy()}
+        remembered = {} if self.codec_state is None else {"codec_state": self.codec_state}
+        return {**remembered, "models": self.models.cpu().numpy()}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Take over a saved state."""
         models = torch.from_numpy(np.array(state["models"]))
         self.models = models.to(device=self.models.device, dtype=self.models.dtype)
         # What led here is not known any more, but the models themselves are as good a key.
-        self.key = digest(b"restored", np.ascontiguousarray(state["models"]))
+        remembered = []
+        if self.codec_state is not None:
+            self.codec_state = np.array(state["codec_state"])
+            remembered = [self.codec_state]
+        self.key = digest(b"restored", np.ascontiguousarray(state["models"]), *remembered)
         self.began = time.monotonic()
 
 

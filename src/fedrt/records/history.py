@@ -144,6 +144,7 @@ def device_rows(turn: EdgeRound) -> Columns:
         "local_steps": np.where(trained, plan.local_steps, 0),
         "compute_s": turn.cost.compute_s,
         "upload_s": turn.cost.upload_s,
+        "upload_bytes": turn.cost.upload_bytes,
         "energy_j": turn.cost.energy_j,
         "spent_j": turn.after.spent_j[seen.device],
         "left_j": turn.after.left_j[seen.device],

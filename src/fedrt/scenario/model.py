@@ -233,6 +233,7 @@ Partition = (
 
 
 AGGREGATORS = ("uniform", "samples", "median", "trimmed-mean")
+CODECS = ("none",)
 OPTIMISERS = ("sgd",)
 TASKS = ("classification",)
 """Names of what `fedrt.learning` has for each of these; a test holds them equal."""
@@ -252,6 +253,8 @@ class Learning:
     """Of the optimiser `sgd`."""
     optimiser: str | Custom | None = setting(Entry(OPTIMISERS, Custom), None)
     """What devices make of their gradients; without it `sgd`."""
+    codec: str | Custom | None = setting(Entry(CODECS, Custom), None)
+    """How a device's update is encoded before it is sent; without it `none`."""
     task: str | Custom | None = setting(Entry(TASKS, Custom), None)
     """What the loss and the accuracy are; without it `classification`."""
     augment: bool = setting(Flag(), False)

@@ -55,9 +55,11 @@ class TrainingOrder:
     """How updates are looked at before they count; None: all of them count."""
     attackers: NDArray[np.bool_] | None = None
     """Per device, where some send something else than they trained."""
+    codec_state: NDArray[Any] | None = None
+    """Per device, where the codec remembers something: what, from its last message."""
 
 
-PER_DEVICE = ("devices", "edge_of_device", "local_steps", "weight", "attackers")
+PER_DEVICE = ("devices", "edge_of_device", "local_steps", "weight", "attackers", "codec_state")
 """The fields of an order that have a value for each of its devices."""
 
 
@@ -72,22 +74,34 @@ class DeviceResults:
     refused: IntArray
     """Why its update was refused (`rounds.REASONS`), or `ACCEPTED`."""
     sent_bytes: IntArray
-    """The size of the message with its update."""
+    """The length of the message with its update."""
+    codec_state: NDArray[Any] | None = None
+    """What the codec remembers of it now, where the order has what it remembered before."""
 
     @classmethod
-    def blank(cls, count: int) -> DeviceResults:
-        """Of so many devices, to be filled in."""
-        whole = np.zeros(count, dtype=np.int64)
-        return cls(np.zeros(count), np.zeros(count), np.full(count, ACCEPTED), whole)
+    def blank(cls, order: TrainingOrder) -> DeviceResults:
+        """Of the order's devices, to be filled in."""
+        count, state = len(order.devices), order.codec_state
+        return cls(
+            loss_sum=np.zeros(count),
+            largest=np.zeros(count),
+            refused=np.full(count, ACCEPTED),
+            sent_bytes=np.zeros(count, dtype=np.int64),
+            codec_state=None if state is None else np.array(state),
+        )
 
     def put(self, place: slice | IntArray, found: DeviceResults) -> None:
         """Fill in the results of some devices."""
-        for field in fields(self):
-            getattr(self, field.name)[place] = getattr(found, field.name)
+        for name, array in self._arrays().items():
+            array[place] = getattr(found, name)
 
     def part(self, place: slice) -> DeviceResults:
         """The results of some devices."""
-        return DeviceResults(*(getattr(self, field.name)[place] for field in fields(self)))
+        return replace(self, **{name: array[place] for name, array in self._arrays().items()})
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        held = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: array for name, array in held.items() if array is not None}
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedrt.learning.aggregators import Aggregator, make_aggregator
+from fedrt.learning.codecs import Codec, make_codec
 from fedrt.learning.optimisers import Optimiser, make_optimiser
 from fedrt.learning.tasks import Task, make_task
 from fedrt.scenario.model import Learning
@@ -17,8 +18,15 @@ class Method:
     optimiser: Optimiser
     task: Task
     aggregator: Aggregator
+    codec: Codec | None
+    """None: models are sent as they are."""
 
 
 def make_method(learning: Learning) -> Method:
     """The method that a scenario's `[learning]` describes."""
-    return Method(make_optimiser(learning), make_task(learning), make_aggregator(learning))
+    return Method(
+        optimiser=make_optimiser(learning),
+        task=make_task(learning),
+        aggregator=make_aggregator(learning),
+        codec=make_codec(learning),
+    )

@@ -67,7 +67,7 @@ def train_edge_by_edge(
 
     Edges are trained together until they have `group` devices.
     """
-    results = DeviceResults.blank(len(order.devices))
+    results = DeviceResults.blank(order)
     for edges in edge_groups(order.edge_of_device, group):
         whole = slice(edges[0].start, edges[-1].stop)
         rows, found = train_rows(models, part_of(order, whole))

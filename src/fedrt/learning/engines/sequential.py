@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,6 +20,7 @@ from fedrt.learning.engines.local_steps import PlainSteps
 from fedrt.learning.engines.method import Method
 from fedrt.learning.engines.samples import Samples
 from fedrt.learning.engines.screening import EdgeServer, needs_rows, train_edge_by_edge
+from fedrt.learning.engines.sending import Uplink
 from fedrt.learning.models.architectures import model_code
 from fedrt.learning.models.flat import FlatModel
 
@@ -54,14 +56,14 @@ class SequentialEngine:
             given = (models, order, total, server)
             results = train_edge_by_edge(self.train_rows, *given, group=1)
             return trained(models, total, order, results)
-        results = DeviceResults.blank(len(order.devices))
+        results = DeviceResults.blank(order)
         for n, state in self._trained(models, order, results):
             total[order.edge_of_device[n]] += float(order.weight[n]) * state.double()
         return trained(models, total, order, results)
 
     def train_rows(self, models: Tensor, order: TrainingOrder) -> tuple[Tensor, DeviceResults]:
         """The model that every device sends, a row each, and what is known of each."""
-        results = DeviceResults.blank(len(order.devices))
+        results = DeviceResults.blank(order)
         rows = [state for _, state in self._trained(models, order, results)]
         return torch.stack(rows), results
 
@@ -77,6 +79,9 @@ class SequentialEngine:
         if self.augment:
             augmentation = torch.as_tensor(self.batches.draw_augmentation(*draw), device=device)
         seeds = self.batches.draw_seeds(order.t, order.r, order.devices).tolist()
+        uplink = None
+        if self.method.codec is not None:
+            uplink = Uplink(self.method.codec, self.model.num_parameters, order, results)
         with own_randomness(device) as generator:
             for n, edge in enumerate(order.edge_of_device.tolist()):
                 self.model.load(models[edge])
@@ -86,4 +91,7 @@ class SequentialEngine:
                 results.loss_sum[n] = float(self.steps.train_device(chosen[:count, n], shifts))
                 state = self.model.state()
                 results.largest[n], results.sent_bytes[n] = float(state.abs().max()), state.nbytes
+                if uplink is not None:
+                    state = uplink.send(np.array([n]), models[edge][None], state[None])[0]
+                    results.largest[n] = np.maximum(results.largest[n], float(state.abs().max()))
                 yield n, state

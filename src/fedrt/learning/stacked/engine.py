@@ -22,6 +22,7 @@ from fedrt.learning.engines.local_steps import PlainSteps
 from fedrt.learning.engines.method import Method
 from fedrt.learning.engines.samples import Samples
 from fedrt.learning.engines.screening import EdgeServer, needs_rows, train_edge_by_edge
+from fedrt.learning.engines.sending import Uplink
 from fedrt.learning.models.architectures import model_code
 from fedrt.learning.models.flat import FlatModel
 from fedrt.learning.stacked.stack import STACKED_FORMS, StackedModule
@@ -132,8 +133,11 @@ class StackedEngine:
 
         And put it into its own row of `rows`, where that is given.
         """
-        results = DeviceResults.blank(len(order.devices))
+        results = DeviceResults.blank(order)
         results.sent_bytes[:] = models.element_size() * models.shape[1]
+        uplink, codec = None, self.method.codec
+        if codec is not None:
+            uplink = Uplink(codec, self.model.num_parameters, order, results)
         blocks = self._blocks(order)
         for places in blocks:
             block = np.concatenate(places)
@@ -143,11 +147,17 @@ class StackedEngine:
                 chunk = self._chunk(order, place, draws, first, models.device)
                 with model_code(self.model.module):
                     joined, losses = self._train_chunk(models, chunk)
+                largest = _largest(joined)
+                if uplink is not None:
+                    count = len(place)
+                    starts = models[chunk.edges[:count]]
+                    joined[:count] = uplink.send(place, starts, joined[:count])
+                    largest = torch.maximum(largest, _largest(joined))
                 if total is not None:
                     _add_up(total, chunk, joined)
                 if rows is not None:
                     rows[torch.as_tensor(place, device=rows.device)] = joined[: len(place)]
-                waiting.append((place, torch.stack([losses, _largest(joined)])))
+                waiting.append((place, torch.stack([losses, largest])))
                 first += len(place)
             if models.is_cuda and order.then is not None and len(blocks) == 1:
                 # A GPU is still at work: draw what most likely comes next.

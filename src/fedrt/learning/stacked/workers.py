@@ -87,7 +87,7 @@ class WorkerEngine:
         shares = split_order(order, len(self.links), whole_edges=whole)
         for number, (_, share) in enumerate(shares):
             self._send(number, share)
-        results = DeviceResults.blank(len(order.devices))
+        results = DeviceResults.blank(order)
         # Every answer is taken before one that failed is raised: none is left for the next order.
         answers = [self._receive(number) for number in range(len(self.links))]
         for answer, (part, _) in zip(answers, shares, strict=True):

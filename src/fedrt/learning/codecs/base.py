@@ -1,0 +1,141 @@
+"""What an update codec is, and how a device's update goes through one."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fedrt.scenario.entries import refuse
+
+IntArray = NDArray[np.int64]
+
+
+class Codec(Protocol):
+    """How a device's update becomes a message, and a message an update again.
+
+    The update is what training has changed in the device's parameters: a vector, the device's model
+    less its edge server's. A model's buffers are sent beside it as they are.
+
+    Two more methods may be there. `init(size)` gives the tensor that a device remembers from one
+    message to the next, as a run starts, where updates have `size` numbers; without it nothing is
+    remembered, and a state is None. `encode_stacked(updates, states)` does the same for many
+    devices at once, one in each row: what their messages decode to, the length of each in bytes,
+    and their new states. Without it messages are made device by device, on a processor.
+    """
+
+    def encode(self, update: Tensor, state: Tensor | None) -> tuple[bytes, Tensor | None]:
+        """The message, and what the device remembers for its next one."""
+        ...
+
+    def decode(self, message: bytes) -> Tensor:
+        """The update that the edge server reads from a message."""
+        ...
+
+
+class Sent(NamedTuple):
+    """What reaches the edge servers from some devices."""
+
+    rows: Tensor
+    """The models as the servers decode them, one in each row."""
+    sent_bytes: IntArray
+    """The length of each message."""
+    states: NDArray[Any] | None
+    """What each device remembers now; None where the codec remembers nothing."""
+
+
+def first_states(codec: Codec | None, devices: int, size: int) -> NDArray[Any] | None:
+    """What each device remembers as a run starts, one in each row; None: there is nothing."""
+    init: Any = getattr(codec, "init", None)
+    if init is None:
+        return None
+    state = init(size)
+    if not isinstance(state, Tensor):
+        raise refuse(codec, "init must return a tensor")
+    first = state.detach().cpu().numpy()
+    if not first.any():
+        return np.zeros((devices, *first.shape), dtype=first.dtype)
+    return np.repeat(first[None], devices, axis=0)
+
+
+def transmit(
+    codec: Codec, starts: Tensor, trained: Tensor, states: NDArray[Any] | None, size: int
+) -> Sent:
+    """Send the trained models of some devices, each of which started from its row of `starts`.
+
+    The first `size` numbers of a model are its parameters. A model that is not finite is sent as it
+    is, for its server to refuse: a codec need not know what to do with it, and its state stays.
+    """
+    whole = trained.element_size() * trained.shape[1]
+    sent_bytes = np.full(len(trained), whole)
+    if states is None:
+        states = first_states(codec, len(trained), size)
+    fine = trained.isfinite().all(1)
+    place = torch.nonzero(fine)[:, 0]
+    at = place.cpu().numpy()
+    if not len(at):
+        return Sent(trained, sent_bytes, states)
+    own = starts[place, :size]
+    mine = None if states is None else torch.from_numpy(states[at])
+    decoded, lengths, after = _through(codec, trained[place, :size] - own, mine)
+    rows = trained.clone()
+    rows[place, :size] = own + decoded.to(own)
+    sent_bytes[at] = lengths + whole - trained.element_size() * size
+    if states is not None and after is not None:
+        states = states.copy()
+        states[at] = after.cpu().numpy()
+    return Sent(rows, sent_bytes, states)
+
+
+def _through(
+    codec: Codec, updates: Tensor, states: Tensor | None
+) -> tuple[Tensor, IntArray, Tensor | None]:
+    """What the updates' messages decode to, the messages' lengths, and the new states."""
+    stacked: Any = getattr(codec, "encode_stacked", None)
+    if stacked is not None:
+        held = None if states is None else states.to(updates.device)
+        found = stacked(updates, held)
+        if not isinstance(found, tuple) or len(found) != 3:
+            raise refuse(codec, "encode_stacked must return (decoded, lengths, states)")
+        decoded, lengths, after = found
+        _check(codec, "encode_stacked", decoded, updates.shape)
+        _check_state(codec, "encode_stacked", after, states)
+        sizes = np.asarray(torch.as_tensor(lengths).cpu(), dtype=np.int64)
+        if sizes.shape != (len(updates),):
+            raise refuse(codec, "encode_stacked must return a length for each device")
+        return decoded, sizes, after
+    each = [
+        _one_message(codec, update, None if states is None else states[n].clone())
+        for n, update in enumerate(updates.cpu())
+    ]
+    decoded = torch.stack([update.to(updates.dtype) for update, _, _ in each])
+    lengths = np.array([length for _, length, _ in each])
+    after = None if states is None else torch.stack([state for _, _, state in each])
+    return decoded.to(updates.device), lengths, after
+
+
+def _one_message(codec: Codec, update: Tensor, state: Tensor | None) -> tuple[Tensor, int, Any]:
+    found: Any = codec.encode(update, state)
+    if not isinstance(found, tuple) or len(found) != 2 or not isinstance(found[0], bytes):
+        raise refuse(codec, "encode must return (bytes, state)")
+    message, after = found
+    _check_state(codec, "encode", after, state)
+    decoded: Any = codec.decode(message)
+    _check(codec, "decode", decoded, update.shape)
+    return decoded, len(message), after
+
+
+def _check(codec: Codec, method: str, found: Any, shape: torch.Size) -> None:
+    if not isinstance(found, Tensor) or found.shape != shape:
+        got = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+        raise refuse(codec, f"{method} must give updates of shape {tuple(shape)}, not {got}")
+
+
+def _check_state(codec: Codec, method: str, found: Any, given: Tensor | None) -> None:
+    good = found is None if given is None else isinstance(found, Tensor)
+    if not good or (given is not None and found.shape != given.shape):
+        rule = "None, as there is no init" if given is None else "a tensor shaped as it came"
+        raise refuse(codec, f"{method} must return as state {rule}")

@@ -1,0 +1,31 @@
+"""How the models that an engine has trained reach their edge servers: through the codec."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from fedrt.learning.codecs import Codec, transmit
+from fedrt.learning.engines.engine import DeviceResults, IntArray, TrainingOrder
+
+
+class Uplink:
+    """Sends the models of an order's devices and writes down what was sent."""
+
+    def __init__(
+        self, codec: Codec, num_parameters: int, order: TrainingOrder, results: DeviceResults
+    ) -> None:
+        self.codec, self.num_parameters = codec, num_parameters
+        self.order, self.results = order, results
+
+    def send(self, place: IntArray, starts: Tensor, trained: Tensor) -> Tensor:
+        """The models that the servers decode, of the devices at these places in the order.
+
+        Each has trained from its row of `starts`.
+        """
+        before = self.order.codec_state
+        states = None if before is None else before[place]
+        sent = transmit(self.codec, starts, trained, states, self.num_parameters)
+        self.results.sent_bytes[place] = sent.sent_bytes
+        if self.results.codec_state is not None:
+            self.results.codec_state[place] = sent.states
+        return sent.rows

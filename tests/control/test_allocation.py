@@ -23,6 +23,7 @@ from reference.instances import (
 )
 from reference.precise_allocation import PreciseCluster
 
+from fedrt.control.allocation import kernel as allocation_kernel
 from fedrt.control.allocation.allocate import (
     RESIDUAL,
     allocate,
@@ -32,7 +33,6 @@ from fedrt.control.allocation.allocate import (
     feasible_clusters,
     slowest_compute_energy_j,
 )
-from fedrt.control.allocation.allocate import kernel as allocation_kernel
 from fedrt.control.allocation.kernel import MOST_TIME_STEPS, Devices, solve_clusters
 from fedrt.cost.uplink import hertz_seconds
 from fedrt.errors import FedrtError

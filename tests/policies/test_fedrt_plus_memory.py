@@ -10,8 +10,8 @@ import pytest
 from tiny import tiny
 
 from fedrt.control.mixing.gossip import RatedGossip
+from fedrt.control.pacing import expected_finish as foresight
 from fedrt.control.pacing.energy_prices import Prices
-from fedrt.control.pacing.energy_prices import expected_finish as foresight
 from fedrt.control.pacing.expected_finish import FEWEST
 from fedrt.control.topology.consensus import see_backhaul
 from fedrt.cost.backhaul import link_time_s

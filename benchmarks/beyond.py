@@ -18,7 +18,7 @@ from typing import Any
 from fedrt.errors import FedrtError
 from fedrt.records.directory import environment
 from fedrt.scenario import load_scenario
-from fedrt.studies.estimate import estimate
+from fedrt.studies.estimates import estimate
 from fedrt.system.files import write_json
 
 PARTS = ("exact_links", "joint_gossip", "slack", "pacing", "gossip_and_slack")

@@ -18,7 +18,7 @@ from fedrt.cli.parser import read_seeds
 from fedrt.experiments.paper import METHODS
 from fedrt.records.directory import environment
 from fedrt.scenario import load_scenario
-from fedrt.studies.estimate import estimate
+from fedrt.studies.estimates import estimate
 from fedrt.system.files import write_json
 
 PRESETS = ("cifar10-iid", "fmnist-iid", "femnist")

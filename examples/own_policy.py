@@ -5,9 +5,9 @@ cd examples && fedrt estimate quickstart --policies fedrt,own_policy:HurrySlowes
 
 import numpy as np
 
-from fedrt.control.allocation.allocate import allocate
-from fedrt.cost.round import price
-from fedrt.policies.base import complete_plan, keep_all_links
+from fedrt.control import allocate
+from fedrt.cost import price
+from fedrt.policies import complete_plan, keep_all_links
 
 
 class HurrySlowest:

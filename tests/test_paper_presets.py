@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedrt.scenario import load_scenario
-from fedrt.studies.estimate import estimate
+from fedrt.studies.estimates import estimate
 
 COLUMNS = ("cifar10-iid", "fmnist-iid", "femnist")
 # Hours, as the paper's table prints them.

@@ -1,45 +1,79 @@
 """FedRT: resource allocation and topology design for hierarchical federated edge learning.
 
-The names below are loaded when first used, so that `import fedrt` stays light.
+`dir(fedrt)` lists what is exported. Each name is loaded when it is first used, so that
+`import fedrt` stays light.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from fedrt.system.lazy import export
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from fedrt.decision import load_state, plan_round, read_state
-    from fedrt.errors import FedrtError, InfeasibleError, InputError
-    from fedrt.policies import POLICIES
-    from fedrt.scenario import load_scenario
-
-_HOMES = {
-    "load_state": "fedrt.decision",
-    "read_state": "fedrt.decision",
-    "plan_round": "fedrt.decision",
-    "load_scenario": "fedrt.scenario",
-    "POLICIES": "fedrt.policies",
-    "FedrtError": "fedrt.errors",
-    "InputError": "fedrt.errors",
-    "InfeasibleError": "fedrt.errors",
-}
-
-__all__ = [
-    "POLICIES",
-    "FedrtError",
-    "InfeasibleError",
-    "InputError",
-    "load_scenario",
-    "load_state",
-    "plan_round",
-    "read_state",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from fedrt.decision import RoundState as RoundState
+    from fedrt.decision import load_state as load_state
+    from fedrt.decision import plan_round as plan_round
+    from fedrt.decision import read_state as read_state
+    from fedrt.errors import FedrtError as FedrtError
+    from fedrt.errors import InfeasibleError as InfeasibleError
+    from fedrt.errors import InputError as InputError
+    from fedrt.ledger import Books as Books
+    from fedrt.ledger import Ledger as Ledger
+    from fedrt.plan import Gossip as Gossip
+    from fedrt.plan import Plan as Plan
+    from fedrt.policies import POLICIES as POLICIES
+    from fedrt.policies import Policy as Policy
+    from fedrt.policies import make_policy as make_policy
+    from fedrt.records import RunOptions as RunOptions
+    from fedrt.records import SavedRun as SavedRun
+    from fedrt.records import read_run as read_run
+    from fedrt.rounds import Outcome as Outcome
+    from fedrt.runs import Executor as Executor
+    from fedrt.runs import GlobalRound as GlobalRound
+    from fedrt.runs import SimulatedExecutor as SimulatedExecutor
+    from fedrt.runs import make_world as make_world
+    from fedrt.runs import run_rounds as run_rounds
+    from fedrt.runs import simulate_rounds as simulate_rounds
+    from fedrt.scenario import Scenario as Scenario
+    from fedrt.scenario import load_scenario as load_scenario
+    from fedrt.scenario import preset_names as preset_names
+    from fedrt.scenario import read_scenario as read_scenario
+    from fedrt.studies import carry_on as carry_on
+    from fedrt.studies import compare_to_bound as compare_to_bound
+    from fedrt.studies import comparison as comparison
+    from fedrt.studies import estimate as estimate
+    from fedrt.studies import front_points as front_points
+    from fedrt.studies import go_on as go_on
+    from fedrt.studies import plan_sweep as plan_sweep
+    from fedrt.studies import read_comparison as read_comparison
+    from fedrt.studies import run_sweep as run_sweep
+    from fedrt.studies import size as size
+    from fedrt.studies import start_comparison as start_comparison
+    from fedrt.studies import start_run as start_run
+    from fedrt.world import Backhaul as Backhaul
+    from fedrt.world import Observation as Observation
+    from fedrt.world import SimulatedWorld as SimulatedWorld
+    from fedrt.world import World as World
+else:
+    __getattr__, __dir__, __all__ = export(
+        __name__,
+        {
+            "errors": "FedrtError InfeasibleError InputError",
+            "scenario": "Scenario load_scenario preset_names read_scenario",
+            "world": "Backhaul Observation SimulatedWorld World",
+            "plan": "Gossip Plan",
+            "rounds": "Outcome",
+            "ledger": "Books Ledger",
+            "policies": "POLICIES Policy make_policy",
+            "decision": "RoundState load_state plan_round read_state",
+            "runs": "Executor GlobalRound SimulatedExecutor make_world run_rounds simulate_rounds",
+            "records": "RunOptions SavedRun read_run",
+            "studies": (
+                "carry_on compare_to_bound comparison estimate front_points go_on "
+                "plan_sweep read_comparison run_sweep size start_comparison start_run"
+            ),
+        },
+    )

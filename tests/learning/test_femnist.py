@@ -15,7 +15,7 @@ from numpy.testing import assert_array_equal
 
 from fedrt.data.catalogue import load_dataset
 from fedrt.data.originals import ORIGINALS
-from fedrt.data.partition import load_divided
+from fedrt.data.partitions import load_divided
 from fedrt.learning.setup import make_setup
 from fedrt.learning.trainer import Trainer
 from fedrt.policies import make_policy

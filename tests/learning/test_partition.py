@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fedrt.data.catalogue import Dataset
-from fedrt.data.partition import load_divided, partition
+from fedrt.data.partitions import load_divided, partition
 from fedrt.errors import InputError
 from fedrt.scenario import load_scenario
 from fedrt.scenario.model import (

@@ -14,7 +14,7 @@ from viewer import Viewer
 
 from fedrt.cli import main
 from fedrt.report.page.write import write_page
-from fedrt.studies.estimate import estimate
+from fedrt.studies.estimates import estimate
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 

@@ -26,7 +26,7 @@ from fedrt.report.figures import (
 from fedrt.report.learning import accuracy_figure
 from fedrt.studies.front import BUDGET, front_points
 from fedrt.studies.labels import key_label
-from fedrt.studies.size import Try, search
+from fedrt.studies.sizing import Try, search
 from fedrt.studies.span import Span
 from fedrt.studies.sweep import plan_sweep, run_sweep
 

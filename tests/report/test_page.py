@@ -23,7 +23,7 @@ from fedrt.report.page import detail as detail_module
 from fedrt.report.page import write
 from fedrt.report.page.collect import collect
 from fedrt.scenario import load_scenario
-from fedrt.studies.estimate import estimate
+from fedrt.studies.estimates import estimate
 
 
 def rows_of(path: Path) -> list[dict]:

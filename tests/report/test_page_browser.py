@@ -14,7 +14,7 @@ from tiny import tiny
 from viewer import Viewer
 
 from fedrt.report.page.write import write_page
-from fedrt.studies.estimate import estimate
+from fedrt.studies.estimates import estimate
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,7 @@ from fedrt.report.page.collect import collect
 from fedrt.report.page.encode import page_json
 from fedrt.report.serve import Server
 from fedrt.runs.loop import make_world, simulate_rounds
-from fedrt.studies.estimate import estimate
+from fedrt.studies.estimates import estimate
 
 TESTS = Path(__file__).parents[1]
 ROUNDS = 60

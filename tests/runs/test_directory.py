@@ -22,7 +22,7 @@ from fedrt.errors import InfeasibleError
 from fedrt.policies import POLICIES
 from fedrt.records import directory as directory_module
 from fedrt.scenario import load_scenario
-from fedrt.studies.estimate import estimate
+from fedrt.studies.estimates import estimate
 
 TABLES = ("rounds.parquet", "edges.parquet", "links.parquet", "devices.parquet")
 WHOLE = {*TABLES, "config.toml", "run.json", "environment.json", "summary.json"}
@@ -173,7 +173,7 @@ sys.path.insert(0, {tests!r})
 from pathlib import Path
 from tiny import tiny
 from fedrt.records.directory import RunDirectory
-from fedrt.studies.estimate import estimate
+from fedrt.studies.estimates import estimate
 RunDirectory.save_sometimes = RunDirectory.save
 print("ready", flush=True)
 estimate(tiny("rounds.global_rounds=5000"), ["ce-fedavg"], [0], Path({out!r}))

@@ -11,7 +11,7 @@ from tiny import as_options, tiny
 from fedrt.cli import main
 from fedrt.policies import POLICIES
 from fedrt.studies.compare import differences
-from fedrt.studies.estimate import comparison, estimate, over_seeds, savings
+from fedrt.studies.estimates import comparison, estimate, over_seeds, savings
 
 SEEDS = [0, 1, 2]
 

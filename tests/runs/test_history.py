@@ -12,7 +12,7 @@ from tiny import tiny
 from fedrt.policies import POLICIES, make_policy
 from fedrt.records.history import History
 from fedrt.runs.loop import simulate_rounds
-from fedrt.studies.estimate import estimate_run
+from fedrt.studies.estimates import estimate_run
 from fedrt.world.fleet import draw_fleet
 from fedrt.world.simulated import SimulatedWorld
 

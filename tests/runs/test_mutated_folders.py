@@ -20,7 +20,7 @@ from trained import OPTIONS, start, train, trained
 from fedrt.cli import main
 from fedrt.report.serve import Watched
 from fedrt.studies.compare import go_on, start_comparison
-from fedrt.studies.estimate import estimate
+from fedrt.studies.estimates import estimate
 from fedrt.studies.training import carry_on
 
 CASES = int(os.environ.get("FEDRT_MUTATIONS", "60"))

@@ -26,7 +26,7 @@ from fedrt.records.checkpoint import Checkpoints, _read
 from fedrt.records.directory import SUMMARY, TRAINED_SUMMARY, RunDirectory
 from fedrt.records.records import packed
 from fedrt.runs.loop import simulate_rounds
-from fedrt.studies.estimate import estimate
+from fedrt.studies.estimates import estimate
 from fedrt.studies.training import carry_on, start_run
 from fedrt.system.torn import TORN
 from fedrt.world.simulated import SimulatedWorld

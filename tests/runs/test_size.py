@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from fedrt.cli import main
 from fedrt.errors import InputError
 from fedrt.scenario import load_scenario
-from fedrt.studies.estimate import estimate
-from fedrt.studies.size import Try, search, size
+from fedrt.studies.estimates import estimate
 from fedrt.studies.size_answer import size_sentence, unreachable, verdict
+from fedrt.studies.sizing import Try, search, size
 from fedrt.studies.span import GRID, Span, fit_span, read_span
 from fedrt.units import read_duration
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fedrt.cli import main
 from fedrt.errors import InfeasibleError, InputError
 from fedrt.scenario import load_scenario
-from fedrt.studies.estimate import comparison, estimate
+from fedrt.studies.estimates import comparison, estimate
 from fedrt.studies.front import BUDGET, default_budgets, efficient
 from fedrt.studies.sweep import plan_sweep, read_vary, run_sweep, split_words, sweep_data
 

@@ -16,7 +16,7 @@ from fedrt.errors import FedrtError, InfeasibleError, InputError
 from fedrt.learning.engines.engine import DivergedError
 from fedrt.records.checkpoint import Checkpoints
 from fedrt.scenario import load_scenario
-from fedrt.studies.estimate import estimate
+from fedrt.studies.estimates import estimate
 from fedrt.studies.training import carry_on
 
 pytestmark = pytest.mark.numerical

@@ -1,1 +1,17 @@
 """The hindsight bound: a time that no plan of a whole run can undercut."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fedrt.system.lazy import export
+
+if TYPE_CHECKING:
+    from fedrt.bound.whole_run import hindsight_bound as hindsight_bound
+else:
+    __getattr__, __dir__, __all__ = export(
+        __name__,
+        {
+            "whole_run": "hindsight_bound",
+        },
+    )

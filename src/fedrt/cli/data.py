@@ -13,7 +13,7 @@ from fedrt.validation import shown
 
 if TYPE_CHECKING:
     from fedrt.data.originals import Split
-    from fedrt.data.partition import Parts
+    from fedrt.data.partitions import Parts
 
 PICTURES = (".png", ".svg", ".pdf")
 MOST_ROWS = 40
@@ -83,7 +83,7 @@ def run_list(args: argparse.Namespace) -> None:
 
 def run_show(args: argparse.Namespace) -> None:
     """Print how a scenario's data lie on the devices, and draw it."""
-    from fedrt.data.partition import load_divided
+    from fedrt.data.partitions import load_divided
     from fedrt.report.partition_figure import partition_figure, save_picture
     from fedrt.scenario import load_scenario
     from fedrt.world.fleet import edge_of_devices

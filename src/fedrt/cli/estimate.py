@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> None:
     from fedrt.report.progress import round_progress
     from fedrt.report.tables import print_comparison
     from fedrt.scenario import load_scenario
-    from fedrt.studies.estimate import comparison, estimate
+    from fedrt.studies.estimates import comparison, estimate
 
     scenario = load_scenario(args.scenario, args.settings)
     policies, seeds = read_policies(args.policies), read_seeds(args.seeds)

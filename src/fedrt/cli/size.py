@@ -60,7 +60,6 @@ def run(args: argparse.Namespace) -> None:
     from fedrt.report.figures import size_figure
     from fedrt.report.progress import round_progress
     from fedrt.report.tables import size_table
-    from fedrt.studies.size import policy_at, size
     from fedrt.studies.size_answer import (
         answer_label,
         save_size,
@@ -68,6 +67,7 @@ def run(args: argparse.Namespace) -> None:
         size_sentence,
         unreachable,
     )
+    from fedrt.studies.sizing import policy_at, size
     from fedrt.studies.span import fit_span, read_span
     from fedrt.system.files import gone_unless
     from fedrt.units import read_duration

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedrt.data.partition import load_divided
+from fedrt.data.partitions import load_divided
 from fedrt.learning.models.architectures import cycles_per_sample, model_for, parameter_count
 from fedrt.scenario.fields import PerDevice
 from fedrt.scenario.model import MEASURED, Scenario

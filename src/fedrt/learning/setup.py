@@ -16,7 +16,7 @@ from torch import Tensor
 
 from fedrt.data.batches import Batches
 from fedrt.data.digest import data_digest
-from fedrt.data.partition import Parts, load_divided
+from fedrt.data.partitions import Parts, load_divided
 from fedrt.errors import InputError, reason
 from fedrt.learning.aggregators import is_linear, make_aggregator
 from fedrt.learning.engines.engine import Closes, Engine, Evaluates

@@ -7,7 +7,13 @@ from typing import Literal, get_args, get_origin, get_type_hints
 
 from fedrt.errors import InputError
 from fedrt.ledger import Horizon
-from fedrt.policies.base import Policy, uses_contraction_limit, uses_reference
+from fedrt.policies.base import (
+    Policy,
+    complete_plan,
+    keep_all_links,
+    uses_contraction_limit,
+    uses_reference,
+)
 from fedrt.policies.ce_fedavg import CEFedAvg
 from fedrt.policies.fedrt import FedRT
 from fedrt.policies.fedrt_plus import FedRTPlus
@@ -21,8 +27,21 @@ from fedrt.validation import hint, problem
 POLICIES: dict[str, Callable[..., Policy]] = {
     policy.name: policy for policy in (FedRT, StaticR, StaticT, CEFedAvg, MLLSGD)
 } | {"fedrt-plus": FedRTPlus}
+"""Every shipped policy by its name."""
 
-__all__ = ["POLICIES", "Policy", "make_policy"]
+__all__ = [
+    "MLLSGD",
+    "POLICIES",
+    "CEFedAvg",
+    "FedRT",
+    "FedRTPlus",
+    "Policy",
+    "StaticR",
+    "StaticT",
+    "complete_plan",
+    "keep_all_links",
+    "make_policy",
+]
 
 
 def make_policy(text: str) -> Policy:

@@ -13,7 +13,7 @@ from fedrt.policies.spec import policy_labels
 from fedrt.report.folding import folded_policy
 from fedrt.scenario import Scenario
 from fedrt.studies.bound import BoundResult, beyond_limits
-from fedrt.studies.estimate import over_seeds
+from fedrt.studies.estimates import over_seeds
 from fedrt.units import number_range, readable_time, signed_percent
 
 WORDS = {

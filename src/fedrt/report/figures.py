@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from fedrt.policies import POLICIES
 from fedrt.report.folding import name_lines
 from fedrt.scenario.load import setting_value
-from fedrt.studies.estimate import over_seeds
+from fedrt.studies.estimates import over_seeds
 from fedrt.studies.front import FrontPoint
 from fedrt.studies.labels import key_label
-from fedrt.studies.size import Sizing
+from fedrt.studies.sizing import Sizing
 from fedrt.studies.sweep import Outcome, Sweep
 from fedrt.system.extras import MissingLibraryError
 from fedrt.system.files import write_whole

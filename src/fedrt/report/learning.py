@@ -27,7 +27,7 @@ from fedrt.report.folding import folded_policy
 from fedrt.report.tables import comparison_table
 from fedrt.scenario import Scenario
 from fedrt.studies.compare import differences
-from fedrt.studies.estimate import over_seeds
+from fedrt.studies.estimates import over_seeds
 from fedrt.studies.labels import labelled
 from fedrt.units import readable_time, signed_percent, time_unit
 

@@ -14,11 +14,11 @@ from fedrt.report.failures import failures_table
 from fedrt.report.folding import folded, folded_policy
 from fedrt.scenario import Scenario
 from fedrt.scenario.load import setting_value
-from fedrt.studies.estimate import over_seeds, savings
+from fedrt.studies.estimates import over_seeds, savings
 from fedrt.studies.front import BUDGET, FrontPoint
 from fedrt.studies.labels import BASELINES, labelled
-from fedrt.studies.size import Sizing
 from fedrt.studies.size_answer import verdict
+from fedrt.studies.sizing import Sizing
 from fedrt.studies.sweep import Outcome, Sweep
 from fedrt.units import number_range, precise_time, readable_time, signed_percent
 

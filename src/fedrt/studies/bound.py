@@ -30,7 +30,7 @@ from fedrt.runs.loop import simulate_rounds
 from fedrt.runs.reference import LEAST_RHO
 from fedrt.runs.rounds import GlobalRound
 from fedrt.scenario import Scenario
-from fedrt.studies.estimate import over_seeds
+from fedrt.studies.estimates import over_seeds
 from fedrt.studies.study import Points, digest
 from fedrt.world.simulated import SimulatedWorld
 

@@ -39,7 +39,7 @@ from fedrt.records.tuning_file import mend_tuning_file, tell_edited_tuning
 from fedrt.runs.loop import make_world
 from fedrt.runs.rounds import GlobalRound
 from fedrt.scenario import Scenario, load_scenario
-from fedrt.studies.estimate import comparison, over_seeds, time_ratio
+from fedrt.studies.estimates import comparison, over_seeds, time_ratio
 from fedrt.studies.training import RAY, Job, Training, make_run_setup, open_checkpoints
 from fedrt.system.extras import need
 from fedrt.system.files import gone_unless, write_json

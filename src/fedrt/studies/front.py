@@ -12,7 +12,7 @@ from fedrt import quantities as q
 from fedrt.errors import InputError
 from fedrt.scenario import load_scenario
 from fedrt.scenario.load import setting_value
-from fedrt.studies.estimate import comparison
+from fedrt.studies.estimates import comparison
 from fedrt.studies.sweep import Outcome, Sweep, split_words, sweep_data
 from fedrt.system.files import write_csv, write_json
 from fedrt.validation import shown

@@ -8,8 +8,8 @@ from typing import Any
 
 from fedrt.errors import InputError
 from fedrt.policies.spec import policy_label
-from fedrt.studies.estimate import comparison, over_seeds
-from fedrt.studies.size import Sizing, Try
+from fedrt.studies.estimates import comparison, over_seeds
+from fedrt.studies.sizing import Sizing, Try
 from fedrt.system.files import write_csv, write_json
 from fedrt.units import precise_time, readable_time
 

@@ -27,7 +27,7 @@ from fedrt.records.summary import PARTS, Summary
 from fedrt.scenario import Scenario, scenario_text
 from fedrt.scenario.code import PROCESSES, import_paths
 from fedrt.scenario.fields import table_of
-from fedrt.studies.estimate import Progress, estimate
+from fedrt.studies.estimates import Progress, estimate
 from fedrt.system.files import BusyError
 from fedrt.system.inputs import MOST_DATA, open_regular, refuse_larger
 from fedrt.system.own_source import own_source

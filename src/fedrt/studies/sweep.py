@@ -17,7 +17,7 @@ from fedrt.records.summary import PARTS, Summary
 from fedrt.runs.loop import make_world
 from fedrt.scenario import Scenario, load_scenario
 from fedrt.scenario.load import setting_value
-from fedrt.studies.estimate import Progress, comparison
+from fedrt.studies.estimates import Progress, comparison
 from fedrt.studies.study import Points, kept_estimate
 from fedrt.system.files import write_csv, write_json
 from fedrt.validation import shown

@@ -11,6 +11,7 @@ from torch import Tensor
 from fedrt.scenario.entries import OwnEntry, refuse
 
 Tensors = list[Tensor]
+"""A tensor for each part of a model, or for each thing remembered about one."""
 Step = int | Tensor
 """The number of a local step, from 1: an `int`, in a compiled program a tensor of float64."""
 

@@ -15,7 +15,7 @@ from fedrt.report.page.encode import number, packed
 from fedrt.report.page.saved import Columns, PageRun
 from fedrt.report.page.thin import extremes
 from fedrt.scenario import Scenario
-from fedrt.studies.estimate import over_seeds, savings
+from fedrt.studies.estimates import over_seeds, savings
 from fedrt.studies.labels import BASELINES
 
 MOST_POINTS = 500

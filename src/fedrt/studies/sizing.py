@@ -21,7 +21,7 @@ from fedrt.policies import make_policy
 from fedrt.policies.spec import with_options
 from fedrt.records.summary import Summary
 from fedrt.scenario import load_scenario
-from fedrt.studies.estimate import Progress
+from fedrt.studies.estimates import Progress
 from fedrt.studies.span import Span
 from fedrt.studies.study import Points, kept_estimate
 from fedrt.studies.sweep import POLICY

@@ -1,0 +1,38 @@
+"""Names that a folder exports, each loaded from its module when it is first used.
+
+A folder's `__init__` that imported all of its modules would load heavy libraries for whoever needs
+none of them, and would make folders import each other in circles.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+Exports = tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]
+
+
+def export(package: str, modules: Mapping[str, str]) -> Exports:
+    """The `__getattr__`, `__dir__` and `__all__` of a package that exports names of its modules.
+
+    `modules` gives for each module, as seen from the package, the names to export, separated by
+    spaces.
+    """
+    homes = {
+        name: f"{package}.{module}" for module, names in modules.items() for name in names.split()
+    }
+
+    def load(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(homes[name]), name)
+
+    def names() -> list[str]:
+        inside = vars(sys.modules[package]).items()
+        own = {key for key, value in inside if key[:2] == "__" or isinstance(value, ModuleType)}
+        return sorted(own | {*homes})
+
+    return load, names, sorted(homes)

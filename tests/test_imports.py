@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[1] / "src" / "fedrt"
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "fedrt"
 
 ORDER = [
     {"errors", "units", "graph", "seeding", "arrays", "validation", "quantities", "system"},
@@ -165,3 +167,43 @@ def test_a_function_fits_a_screen():
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not is_kernel(node):
                 lines = (node.end_lineno or 0) - node.lineno + 1
                 assert lines <= MOST_LINES, f"{path}: {node.name} has {lines} lines"
+
+
+def drawn(page: str) -> list[tuple[str, str]]:
+    """The folders and files that a page's drawing of the source shows, in order.
+
+    Each with the folder it stands in, by its indentation.
+    """
+    (drawing,) = re.findall(r"```\nsrc/fedrt/\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+    found, above = [], {}
+    for line in drawing.splitlines():
+        depth = (len(line) - len(line.lstrip())) // 2
+        for word in line.split():
+            if not re.fullmatch(r"\w+(/|\.py)", word):
+                break
+            above[depth] = word
+            found.append(("".join(above[each] for each in range(1, depth)), word))
+    return found
+
+
+def test_drawing_of_the_architecture_has_every_folder():
+    folders = {path.parent.relative_to(SOURCE) for path in files()} - {Path()}
+    shown = {Path(above + name) for above, name in drawn("docs/architecture.md") if "/" in name}
+    assert shown == folders
+
+
+def test_drawing_of_the_architecture_has_every_file_at_the_top():
+    shown = {name for above, name in drawn("docs/architecture.md") if name.endswith(".py")}
+    assert shown == {path.name for path in SOURCE.glob("[!_]*.py")}
+
+
+def test_map_in_the_readme_has_every_chapter():
+    shown = {name for _, name in drawn("README.md") if "/" in name}
+    assert shown == {f"{path.parent.name}/" for path in SOURCE.glob("*/__init__.py")}
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/architecture.md"])
+def test_chapters_are_drawn_in_their_order(page):
+    level = {part: i for i, parts in enumerate(ORDER) for part in parts}
+    top = [level[name.strip("/").removesuffix(".py")] for above, name in drawn(page) if not above]
+    assert top == sorted(top)

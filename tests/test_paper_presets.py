@@ -1,4 +1,4 @@
-"""The paper's presets land near the paper's table, with SPEC's settings and nothing tuned."""
+"""The paper's presets land near the paper's table, with the paper's settings and nothing tuned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The training side of a run: against FedAvg, and each thing SPEC 4 and 5 say of it."""
+"""The training side of a run: against FedAvg, and each rule of docs/training.md."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def test_multiply_adds_by_hand(name, shape, classes, by_hand):
 
 
 def test_cycles_against_the_paper():
-    """Its ResNet figures are 3 x the multiply-adds to 2 %; its LeNet-5 is not (SPEC 8.6)."""
+    """Its ResNet figures are 3 x the multiply-adds to 2 %; its LeNet-5 is not."""
     assert cycles_per_sample(make_model("small-cnn", DIGITS, 10, 0), DIGITS) == 252_672
     cifar = cycles_per_sample(make_model("resnet20", CIFAR, 10, 0), CIFAR)
     femnist = cycles_per_sample(make_model("resnet20", FEMNIST, 62, 0), FEMNIST)

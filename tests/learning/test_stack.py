@@ -1,7 +1,7 @@
 """The stacked engine against the sequential one on the same order, models of all kinds.
 
-Limits are the issue's: the worst parameter difference after one edge round, relative to the norm
-of its edge's update. The differences that were measured are in the summary, under "oracles".
+Each limit is on the worst parameter difference after one edge round, relative to the norm of its
+edge's update. The differences that were measured are in the summary, under "oracles".
 """
 
 from __future__ import annotations

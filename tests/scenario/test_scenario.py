@@ -37,7 +37,7 @@ def test_a_shown_scenario_loads_as_the_same(name, tmp_path):
     assert scenario.name == name
 
 
-# SPEC of the paper's settings: rounds, parameters x 32 bit, cycles per sample, learning rate.
+# The paper's settings: rounds, parameters x 32 bit, cycles per sample, learning rate.
 @pytest.mark.parametrize(
     ("name", "rounds", "parameters", "cycles", "rate"),
     [

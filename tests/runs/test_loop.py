@@ -36,7 +36,7 @@ def topologies(rounds) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_run_recomputed_from_the_equations(policy):
-    """Times and energies by the paper's cost model, with loops and plain floats, from the plans alone."""
+    """Times and energies of the paper's cost model with loops and plain floats, from the plans."""
     scenario, spent, clock = tiny(), np.zeros(7), 0.0
     alpha = SimulatedWorld(scenario, 0).fleet.capacitance
     for t, done in enumerate(run(scenario, policy)):

@@ -34,10 +34,14 @@ def prune_greedily(
     Not optimal: it ranks links by speed alone, whatever the clusters' finish times.
     """
     best = np.isfinite(link_s)
+    rows, cols = links_of(best)
+    by_speed = np.argsort(-link_s[rows, cols], kind="stable")
+    rows, cols = rows[by_speed], cols[by_speed]
     best_s = finish_time_s(best, finish_s, link_s)
     drop = isqrt(int(best.sum()))
     while drop >= 1:
-        trial = _without_slowest(best, drop, link_s, distance, limit)
+        slowest = np.flatnonzero(best[rows, cols])[:drop]
+        trial = _without(best, rows[slowest].tolist(), cols[slowest].tolist(), distance, limit)
         trial_s = finish_time_s(trial, finish_s, link_s)
         if trial_s < best_s:
             best, best_s = trial, trial_s
@@ -47,16 +51,14 @@ def prune_greedily(
     return best
 
 
-def _without_slowest(
-    graph: BoolMatrix, drop: int, link_s: FloatArray, distance: FloatArray, limit: float
+def _without(
+    graph: BoolMatrix, rows: list[int], cols: list[int], distance: FloatArray, limit: float
 ) -> BoolMatrix:
-    """A copy of the graph less those of its `drop` slowest links that may go."""
+    """A copy of the graph less those of the given links that may go."""
     graph = graph.copy()
-    rows, cols = links_of(graph)
-    slowest = np.argsort(-link_s[rows, cols], kind="stable")[:drop]
     missing = unlinked_distance(graph, distance)
     share = 2.0 / len(graph) ** 2
-    for c, c2 in zip(rows[slowest].tolist(), cols[slowest].tolist(), strict=True):
+    for c, c2 in zip(rows, cols, strict=True):
         without = missing + share * float(distance[c, c2])
         if without > limit * (1 + MARGIN):
             continue

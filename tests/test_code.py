@@ -130,7 +130,7 @@ def test_a_run_folder_does_not_run_code(tmp_path, capsys):
 
 
 def test_python_code_that_calls_the_package_needs_no_leave():
-    with only_allowed([]), pytest.raises(InputError, match="--allow-code"):
+    with only_allowed([]), pytest.raises(InputError, match="`allow_code`"):
         load_plugin("trained:Moody", "policy")
     assert load_plugin("trained:Moody", "policy").name == "moody"
 

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from fedrt.cli import build_parser
+from fedrt.cli.parser import Parser, with_options
+
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "fedrt"
 
@@ -49,6 +52,8 @@ MOST_FILES = 13
 MANY_FILES = {"policies", "cli"}
 """Folders with an entry each: a policy, a command."""
 MOST_LINES = 60
+BUILD_COMMANDS = {"report/page/cells.py", "report/page/collect.py", "records/directory.py"}
+"""Put commands together word by word: to be shown on the page, and git's."""
 
 
 def files() -> list[Path]:
@@ -117,6 +122,47 @@ def test_every_part_is_on_the_map():
     known = set().union(*ORDER)
     for path in files():
         assert part_of(path) in known | {"__init__"}, f"{path} is not on the map"
+
+
+def texts_of(path: Path, *, docstrings: bool = True) -> Iterator[str]:
+    """Every string of a file, with {} where something is put in."""
+    inner: set[int] = set()
+    for node in ast.walk(ast.parse(path.read_text())):  # outer nodes first
+        if isinstance(node, ast.Expr) and not docstrings:
+            inner.add(id(node.value))
+        elif isinstance(node, ast.JoinedStr):
+            inner |= {id(each) for each in node.values}
+            yield "".join(
+                str(each.value) if isinstance(each, ast.Constant) else "{}" for each in node.values
+            )
+        elif (
+            isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inner
+        ):
+            yield node.value
+
+
+def test_options_are_named_by_the_command_line_alone():
+    """Elsewhere a message has the parameter in backticks; whole commands to type are no matter."""
+    for path in files():
+        if part_of(path) == "cli" or path.relative_to(SOURCE).as_posix() in BUILD_COMMANDS:
+            continue
+        for text in texts_of(path):
+            left = re.sub(r"\b(fedrt [a-z]+|ray start|docker run) .*--[a-z].*", "", text)
+            assert not re.search(r"(?<![\w-])--[a-z]", left), f"{path}: {text}"
+
+
+def test_parameters_in_messages_are_options():
+    build_parser()
+    named = {
+        word
+        for path in files()
+        if path.name != "reproduction.py"  # writes Markdown
+        for text in texts_of(path, docstrings=False)
+        for word in re.findall(r"`(\w+)`", text)
+    }
+    assert {"out", "settings", "vary"} <= named <= Parser.options.keys()
+    said = with_options("`settings` x: must be; give another `out`, `allow_code` or `nothing`")
+    assert said == "--set x: must be; give another --out, --allow-code or `nothing`"
 
 
 def assert_no_cycle(imports: Mapping[str, set[str]]) -> None:

@@ -8,7 +8,11 @@ MOST_LINES = 200
 
 
 class FedrtError(Exception):
-    """Something the user can act on: printed as plain lines, never as a traceback."""
+    """Something the user can act on: printed as plain lines, never as a traceback.
+
+    A parameter that the lines name stands in backticks, as in "give another `out`": the command
+    line prints the option that sets it.
+    """
 
     exit_code = 1
 

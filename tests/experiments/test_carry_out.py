@@ -223,7 +223,7 @@ def test_merging_refuses_what_is_not_a_cell(whole, tmp_path):
     store, cells, _ = whole
     with pytest.raises(InputError, match="has no folder cells"):
         take_over([tmp_path / "nowhere"], [], Store(tmp_path), quiet)
-    with pytest.raises(InputError, match=r"--merge x.*: cannot be read: File name too long"):
+    with pytest.raises(InputError, match=r"`merge` x.*: cannot be read: File name too long"):
         take_over([Path("x" * 300)], [], Store(tmp_path), quiet)
     other = tmp_path / "other" / "cells" / "tiny"
     other.mkdir(parents=True)

@@ -72,7 +72,7 @@ def test_the_data_folder_is_the_option_or_the_variable(tmp_path, monkeypatch):
     assert problem("mnist", tmp_path / "b").startswith(f"mnist: not found in {tmp_path / 'b'}; put")
     monkeypatch.setenv("FEDRT_DATA", str(tmp_path / "none"))
     assert problem("mnist").startswith("FEDRT_DATA = ")
-    assert problem("mnist", tmp_path / "no\0ne").startswith("--data-dir = ")
+    assert problem("mnist", tmp_path / "no\0ne").startswith("`data_dir` = ")
 
 
 def test_the_folder_itself_and_other_layouts_count(tmp_path):
@@ -96,7 +96,7 @@ def test_missing_data_say_what_to_put_where(tmp_path, no_folder):
     assert "cifar-10-python.tar.gz" in line
     assert f"into {tmp_path}/cifar10" in line
     assert line.endswith("or run: fedrt data fetch cifar10")
-    assert "set FEDRT_DATA or give --data-dir" in problem("femnist")
+    assert "set FEDRT_DATA or give `data_dir`" in problem("femnist")
     made.write_cifar(tmp_path / "cifar10", "python2")
     (tmp_path / "cifar10" / "data_batch_4").unlink()
     assert problem("cifar10", tmp_path).endswith("test_batch but not data_batch_4")

@@ -35,7 +35,7 @@ def test_too_little_shared_memory_is_one_line(monkeypatch):
     with pytest.raises(FedrtError) as caught:
         refuse_too_little(data, (10**6, 4 * 10**6), 2)
     assert caught.value.lines == [
-        "--workers 2: needs 65 MB of shared memory, /dev/shm has 64 MB: give --workers 1, or more"
+        "`workers` 2: needs 65 MB of shared memory, /dev/shm has 64 MB: give `workers` 1, or more"
         " of it (docker run --shm-size=130m)"
     ]
 
@@ -97,14 +97,14 @@ def test_a_low_limit_of_open_files_is_raised_as_far_as_allowed():
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (MemoryError(), "ran out of memory: give fewer --workers or a smaller --chunk"),
+        (MemoryError(), "ran out of memory: give fewer `workers` or a smaller `chunk`"),
         (
             RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried"),
             "ran out of memory",
         ),
         (OSError(errno.EMFILE, "Too many open files"), "raise the limit (ulimit -n)"),
-        (OSError(errno.ENOMEM, "Cannot allocate memory"), "give fewer --workers"),
-        (OSError(errno.ENOSPC, "No space left on device"), "give fewer --workers"),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), "give fewer `workers`"),
+        (OSError(errno.ENOSPC, "No space left on device"), "give fewer `workers`"),
     ],
 )
 def test_what_runs_out_is_said(error, words):
@@ -122,4 +122,4 @@ def test_other_errors_are_not_taken_for_it():
 def test_signals_tell_why_a_process_died():
     assert "for want of memory" in why_it_died(-9).lines[0]
     assert "/dev/shm is full" in why_it_died(-7).lines[0]
-    assert why_it_died(1).lines == ["a training process has died; --resume goes on"]
+    assert why_it_died(1).lines == ["a training process has died; `resume` goes on"]

@@ -218,7 +218,7 @@ def test_float32_then_a_killed_worker_then_close(record_property, monkeypatch):
                 pool.train(case.models, case.order)
             (line,) = caught.value.lines
             assert line.startswith("a training process was killed, perhaps for want of memory: ")
-            assert line.endswith("; --resume goes on")
+            assert line.endswith("; `resume` goes on")
     finally:
         pool.close()
     assert not any(process.is_alive() for process in pool.processes)

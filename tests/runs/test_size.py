@@ -350,7 +350,7 @@ def test_the_values_between_late_and_over_budget_are_searched():
     assert str(unreachable(nothing)) == (
         f"no x from 1 to 100 makes the deadline of 40 s within every device's budget: {cheapest}"
         f" takes {100 - cheapest} s with 1 device over budget by {cheapest - 54} J in all; within"
-        " budgets the best reachable is 46 s, at x = 54; --allow-overspend takes such answers"
+        " budgets the best reachable is 46 s, at x = 54; `allow_overspend` takes such answers"
     )
 
 

@@ -28,7 +28,7 @@ from fedrt.cli import (
     sweep,
     watch,
 )
-from fedrt.cli.parser import Parser, typed_paths
+from fedrt.cli.parser import Parser, typed_paths, with_options
 from fedrt.errors import FedrtError, reason
 from fedrt.system.children import SAFE_PATH, environment
 from fedrt.system.plugins import only_allowed
@@ -82,7 +82,7 @@ def guarded(work: Callable[[], int]) -> int:
     try:
         return work()
     except FedrtError as error:
-        print(error.report(), file=sys.stderr)
+        print(with_options(error.report()), file=sys.stderr)
         return error.exit_code
     except TerminatedError:
         print("terminated", file=sys.stderr)

@@ -9,7 +9,7 @@ import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
 from fedrt.errors import InputError, reason
 from fedrt.validation import shown
@@ -24,8 +24,22 @@ T = TypeVar("T")
 class Parser(argparse.ArgumentParser):
     """argparse, with its complaints on one line and through the same door as all others."""
 
+    options: ClassVar[dict[str, str]] = {}
+    """The option that sets a parameter, by the parameter's name, of all commands together."""
+
+    def add_argument(self, *names: Any, **about: Any) -> argparse.Action:
+        action = super().add_argument(*names, **about)
+        if action.option_strings:
+            Parser.options[action.dest] = action.option_strings[-1]
+        return action
+
     def error(self, message: str) -> NoReturn:
         raise InputError(f"{self.prog}: {message}; try {self.prog} --help")
+
+
+def with_options(text: str) -> str:
+    """A message with the option that a user types in place of each parameter in backticks."""
+    return re.sub(r"`(\w+)`", lambda found: Parser.options.get(found[1], found[0]), text)
 
 
 Commands = argparse._SubParsersAction  # argparse gives this class no public name

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from fedrt.cli.parser import Commands, Parser, add_command
+from fedrt.cli.parser import Commands, Parser, add_command, with_options
 from fedrt.errors import printable
 
 
@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> None:
     out = Path(args.out) if args.out else (paths[0] if len(paths) == 1 else Path()) / "page.html"
     data = write_page(paths, out)
     for line in data["problems"]:
-        print(f"note: {printable(line)}", file=sys.stderr)
+        print(f"note: {with_options(printable(line))}", file=sys.stderr)
     print(f"page in {out}")
     if args.open:
         import webbrowser

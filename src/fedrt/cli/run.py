@@ -20,6 +20,7 @@ from fedrt.cli.parser import (
     in_folder,
     read_seeds,
     typed_command,
+    with_options,
 )
 from fedrt.errors import InputError, printable
 from fedrt.system.extras import need
@@ -192,10 +193,7 @@ def _mended(path: Path) -> str:
 
 def note(line: str) -> None:
     """Tell the user something beside the results."""
-    print(printable(line), file=sys.stderr, flush=True)
-
-
-OPTION_NAMES = {"scenario": "SCENARIO", "settings": "--set", "targets": "--target"}
+    print(with_options(printable(line)), file=sys.stderr, flush=True)
 
 
 def resumed_path(args: argparse.Namespace) -> Path:
@@ -206,7 +204,7 @@ def resumed_path(args: argparse.Namespace) -> Path:
     mine = ("run", "resume", "json", "address", "allow_code")
     given = [name for name, value in vars(args).items() if name not in mine and value]
     if given:
-        names = ", ".join(OPTION_NAMES.get(n, "--" + n.replace("_", "-")) for n in given)
+        names = ", ".join(Parser.options.get(name, name.upper()) for name in given)
         raise InputError(f"--resume: takes everything from its directory, not {names}")
     from fedrt.records.foreign import refuse_links
 

@@ -53,9 +53,8 @@ def take_up(args: argparse.Namespace, kind: str, names: Sequence[str]) -> None:
         return
     from fedrt.studies.study import BASE, read_study
 
-    words = {"scenario": "SCENARIO", "settings": "--set"}
     given = [
-        words.get(name, "--" + name.replace("_", "-"))
+        Parser.options.get(name, name.upper())
         for name, value in vars(args).items()
         if name not in FREE and value != parser.get_default(name)
     ]

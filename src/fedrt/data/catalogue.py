@@ -80,7 +80,7 @@ def load_dataset(
 def data_folder(data_dir: Path | None) -> Path | None:
     """The folder data sets are in: the one given, else the one FEDRT_DATA names; None: neither."""
     given = os.environ.get("FEDRT_DATA") or None
-    name = "FEDRT_DATA" if data_dir is None else "--data-dir"
+    name = "FEDRT_DATA" if data_dir is None else "`data_dir`"
     folder = Path(given) if data_dir is None and given else data_dir
     try:
         if folder is not None and not folder.is_dir():
@@ -213,7 +213,7 @@ def _digits() -> Dataset:
 def _original(name: str, data_dir: Path | None) -> Dataset:
     folder = data_folder(data_dir)
     if folder is None:
-        raise InputError(f"{name}: set FEDRT_DATA or give --data-dir; {how_to_get(name)}")
+        raise InputError(f"{name}: set FEDRT_DATA or give `data_dir`; {how_to_get(name)}")
     _, (train, test) = read_original(name, folder)
     return from_samples(name, train, test, ORIGINALS[name].num_classes)
 

@@ -98,7 +98,7 @@ def what_to_put(name: str, data_folder: Path | None = None) -> str:
 
 def how_to_get(name: str, data_folder: Path | None = None) -> str:
     """The words for getting a data set: which files to put where, or the command to fetch it."""
-    fetch = f"fedrt data fetch {name}" + ("" if data_folder else " --data-dir DIR")
+    fetch = f"fedrt data fetch {name}" if data_folder else f"fedrt data fetch {name} --data-dir DIR"
     return f"{what_to_put(name, data_folder)}, or run: {fetch}"
 
 

@@ -81,7 +81,7 @@ def read_address(text: str) -> tuple[str, int]:
         return text, PORT
     if not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
         rule = f"must be HOST, HOST:PORT or {LOCAL}"
-        raise InputError(f"--address {shown(text)}: {rule}")
+        raise InputError(f"`address` {shown(text)}: {rule}")
     return host, int(port)
 
 
@@ -98,7 +98,7 @@ def _start(workers: int) -> None:
                 ray.shutdown()
             if tries == STARTS:
                 words = f"no cluster could be started: {_short(error)}"
-                raise FedrtError(f"--engine ray: {words}") from None
+                raise FedrtError(f"`engine` ray: {words}") from None
         else:
             return
 
@@ -130,12 +130,12 @@ def _refuse_other_addresses() -> None:
         what = (
             f"Ray {ray.__version__} listens on {', '.join(sorted(found))}, not on {LOOPBACK} alone"
         )
-        raise FedrtError(f"--engine ray: {what}; start one yourself and give --address")
+        raise FedrtError(f"`engine` ray: {what}; start one yourself and give `address`")
 
 
 def _join(address: str) -> None:
     host, port = read_address(address)
-    nobody = f"--address {shown(address)}: no Ray cluster answers there"
+    nobody = f"`address` {shown(address)}: no Ray cluster answers there"
     try:
         with socket.create_connection((host, port), timeout=ANSWER_S) as line:
             numeric = line.getpeername()[0]
@@ -150,7 +150,7 @@ def _join(address: str) -> None:
         with suppress(Exception):
             ray.shutdown()
         raise InputError(
-            f"--address {shown(address)}: cannot be joined; this machine must be part of the"
+            f"`address` {shown(address)}: cannot be joined; this machine must be part of the"
             f" cluster (ray start --address={where}): {_short(error)}"
         ) from None
 

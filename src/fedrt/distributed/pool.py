@@ -163,7 +163,7 @@ class Pool:
         if self.losses > MOST_LOSSES:
             raise FedrtError(
                 f"{MOST_LOSSES} workers were lost in a row without an answer; the last:"
-                f" {lost}; --resume goes on"
+                f" {lost}; `resume` goes on"
             )
         if known:
             self.say(

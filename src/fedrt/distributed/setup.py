@@ -39,7 +39,7 @@ def make_ray_setup(
     try:
         import ray  # noqa: F401
     except ImportError:
-        raise MissingLibraryError("--engine ray", "ray") from None
+        raise MissingLibraryError("`engine` ray", "ray") from None
     from fedrt.distributed.cluster import capacity, connect
     from fedrt.distributed.engine_ray import RayEngine
     from fedrt.distributed.pool import Pool

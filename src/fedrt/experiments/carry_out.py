@@ -58,7 +58,7 @@ class Store:
         if not _is_there(path):
             return None
         kept = read_kept(path)
-        check_same(cell, kept, path, "; remove it or give another --out")
+        check_same(cell, kept, path, "; remove it or give another `out`")
         return kept
 
     def write(self, kept: Kept) -> None:
@@ -184,9 +184,9 @@ def _lacking(
     theirs, found = Store(folder), {}
     try:
         if not theirs.cells.is_dir():
-            raise InputError(f"--merge {folder}: has no folder cells/")
+            raise InputError(f"`merge` {folder}: has no folder cells/")
     except OSError as error:
-        raise InputError(f"--merge {folder}: cannot be read: {reason(error)}") from None
+        raise InputError(f"`merge` {folder}: cannot be read: {reason(error)}") from None
     for path in kept_files(theirs.cells, problems):
         try:
             kept = read_kept(path)

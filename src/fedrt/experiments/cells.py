@@ -195,5 +195,5 @@ def choose_columns(columns: Sequence[Column], only: Sequence[str]) -> list[Colum
     known = [column.name for column in columns]
     unknown = [name for name in only if name not in known]
     if unknown:
-        raise InputError(f"--only {name!r}: must be one of {', '.join(known)}" for name in unknown)
+        raise InputError(f"`only` {name!r}: must be one of {', '.join(known)}" for name in unknown)
     return [column for column in columns if not only or column.name in only]

@@ -18,7 +18,7 @@ class Board:
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
-            raise MissingLibraryError("--tensorboard", "tensorboard") from None
+            raise MissingLibraryError("`tensorboard`", "tensorboard") from None
         self.folder = folder
         with _told(folder):
             self.writer = SummaryWriter(str(folder), purge_step=first)

@@ -298,7 +298,7 @@ def _plan(
     )
 
 
-# What each part brings alone, for --policies fedrt.policies.fedrt_plus:exact_links and the like.
+# What each part brings alone, by import path: fedrt.policies.fedrt_plus:exact_links and the like.
 
 
 def exact_links() -> FedRTPlus:

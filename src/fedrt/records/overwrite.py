@@ -60,9 +60,9 @@ def remove_results(path: Path) -> None:
 def _own_entries(path: Path, *, runs: bool) -> Iterator[tuple[Path, bool]]:
     """Everything inside a folder of results and whether it is a folder, outer folders first."""
     if not _is_folder(path):
-        raise InputError(f"{path}: is no folder that fedrt has made; --overwrite leaves it alone")
+        raise InputError(f"{path}: is no folder that fedrt has made; `overwrite` leaves it alone")
     if not _is_remains(path):
-        read_opened(path, "a folder that fedrt has made, so --overwrite leaves it alone")
+        read_opened(path, "a folder that fedrt has made, so `overwrite` leaves it alone")
     for entry in sorted(path.iterdir()):
         name = entry.name
         if _is_file(entry) and FILES.fullmatch(name):
@@ -98,7 +98,7 @@ def _is_remains(path: Path) -> bool:
 def _foreign(path: Path, entry: Path) -> InputError:
     what = "is a link" if entry.is_symlink() else "is not of fedrt's making"
     inside = entry.relative_to(path)
-    return InputError(f"{path}: {inside} {what}; --overwrite leaves the folder alone: move it away")
+    return InputError(f"{path}: {inside} {what}; `overwrite` leaves the folder alone: move it away")
 
 
 def _is_file(path: Path) -> bool:

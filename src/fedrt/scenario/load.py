@@ -1,8 +1,8 @@
 """Reading scenarios: presets, files, `extends`, and settings from the command line.
 
-Layers are plain tables: the preset a file extends, the file, then each `--set`. A later layer wins
-key by key, with two rules that let it change its mind: a section whose `kind` changes starts
-afresh, and giving one form of the energy budget drops the other.
+Layers are plain tables: the preset a file extends, the file, then each setting that was typed. A
+later layer wins key by key, with two rules that let it change its mind: a section whose `kind`
+changes starts afresh, and giving one form of the energy budget drops the other.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def _parse_setting(text: str, problems: list[str]) -> dict[str, Any]:
     key, equals, raw = text.partition("=")
     names = key.strip().split(".")
     if not equals or not all(names) or len(names) > 8:
-        problems.append(f"--set {shown(text)}: must be section.key=value")
+        problems.append(f"`settings` {shown(text)}: must be section.key=value")
         return {}
     value = setting_value(raw)
     for name in reversed(names):

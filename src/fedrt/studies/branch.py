@@ -84,7 +84,7 @@ def start_branch(
     if unseen:
         raise InputError(
             f"{source}: cannot be branched, for since it was started {listed(unseen)}; undo that"
-            " and say what the branch changes by --set and the like"
+            " and say what the branch changes by `settings` and the like"
         )
     make_policy(policy)
     more = {f"{BEFORE}/{name}": digest for name, digest in past.items()}

@@ -106,7 +106,7 @@ def read_comparison(path: Path, address: str | None = None, note: Note = print) 
         make_policy(name)  # complains before any folder is made
     options = read_options(path, run["options"])
     if address is not None and options.engine != RAY:
-        raise InputError(f"--address: {path} trains with --engine {options.engine}, not {RAY}")
+        raise InputError(f"`address`: {path} trains with `engine` {options.engine}, not {RAY}")
     scenario = load_scenario(path / "config.toml")
     now = identity_of(scenario, policies, seeds, asdict(options))
     check_same(path, read_identity(path, run), now, note)

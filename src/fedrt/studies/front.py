@@ -48,10 +48,10 @@ def read_budgets(text: str) -> list[float]:
         value = setting_value(word)
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if not number or not 0 < value <= q.BUDGET_J.most:
-            raise InputError(f"--budgets {shown(word)}: must be {BUDGET_RULE}")
+            raise InputError(f"`budgets` {shown(word)}: must be {BUDGET_RULE}")
         budgets.append(value)
     if len(set(budgets)) < len(budgets):
-        raise InputError(f"--budgets {shown(text)}: must name each budget only once")
+        raise InputError(f"`budgets` {shown(text)}: must name each budget only once")
     return sorted(budgets)
 
 
@@ -62,7 +62,7 @@ def default_budgets(source: str | Path, settings: Sequence[str] = ()) -> list[fl
         given = "nothing" if own is None else shown(own.as_given())
         raise InputError(
             f"scenario.{BUDGET} = {given}: must be one value > 0 for all devices to start from;"
-            " give --budgets b1,b2,..."
+            " give `budgets` b1,b2,..."
         )
     step = (MOST_FACTOR / LEAST_FACTOR) ** (1 / (BUDGETS - 1))
     return [float(f"{own.low * LEAST_FACTOR * step**i:.4g}") for i in range(BUDGETS)]

@@ -98,7 +98,7 @@ def unreachable(found: Sizing) -> InputError:
         return InputError(
             f"{what} {deadline} within every device's budget: {cheapest.value:.10g} takes"
             f" {readable_time(cheapest.worst_s)} with {price_words(cheapest)}; {within};"
-            " --allow-overspend takes such answers"
+            " `allow_overspend` takes such answers"
         )
     price = f", with {price_words(best)}; {within}" if best.over_devices else ""
     return InputError(

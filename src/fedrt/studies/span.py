@@ -61,15 +61,15 @@ class Span:
 def read_span(texts: Sequence[str]) -> Span:
     """The setting and its range, from one text like `KEY=lo..hi`."""
     if len(texts) != 1:
-        raise InputError(f"--vary: must be given once, not {len(texts)} times")
+        raise InputError(f"`vary`: must be given once, not {len(texts)} times")
     text = texts[0]
     key, _, ends = text.partition("=")
     words = ends.split("..")
     values = [setting_value(word) for word in words]
     if not all(key.strip().split(".")) or len(words) != 2 or not all(map(_is_number, values)):
-        raise InputError(f"--vary {shown(text)}: must be KEY=lo..hi with two numbers")
+        raise InputError(f"`vary` {shown(text)}: must be KEY=lo..hi with two numbers")
     if values[0] > values[1]:
-        raise InputError(f"--vary {shown(text)}: must have lo <= hi")
+        raise InputError(f"`vary` {shown(text)}: must have lo <= hi")
     return Span(key.strip(), *values)
 
 
@@ -91,14 +91,14 @@ def fit_span(span: Span, source: str | Path, settings: Sequence[str] = ()) -> tu
     if isinstance(rule, Whole):
         if not ends_whole:
             text = f"{span.low:.10g}..{span.high:.10g}"
-            raise InputError(f"--vary {span.key}={text}: must be two whole numbers")
+            raise InputError(f"`vary` {span.key}={text}: must be two whole numbers")
         return Span(span.key, int(span.low), int(span.high), whole=True), scenario
     if rule is None:
         # An option of a user's own process: nobody knows its rule, so its look decides.
         whole = isinstance(span.low, int) and isinstance(span.high, int)
         return Span(span.key, span.low, span.high, whole=whole), scenario
     if not isinstance(rule, Real | PerDeviceRule):
-        raise InputError(f"--vary {span.key}: must be a setting that is a number")
+        raise InputError(f"`vary` {span.key}: must be a setting that is a number")
     return Span(span.key, float(span.low), float(span.high)), scenario
 
 

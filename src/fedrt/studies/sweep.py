@@ -33,7 +33,7 @@ COLUMNS = (
     "over_budget_j",
 )
 
-# Setting -> its values, each as a user types it after `--set KEY=`.
+# Setting -> its values, each as a user types it after `KEY=`.
 Vary = Mapping[str, Sequence[str]]
 
 
@@ -92,11 +92,11 @@ def read_vary(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
         key, words = key.strip(), split_words(rest)
         twice = _first_repeated([setting_value(word) for word in words])
         if not all(key.split(".")) or not all(words):
-            problems.append(f"--vary {shown(text)}: must be KEY=v1,v2,... without gaps")
+            problems.append(f"`vary` {shown(text)}: must be KEY=v1,v2,... without gaps")
         elif key in vary:
-            problems.append(f"--vary {shown(text)}: must give {key} only once")
+            problems.append(f"`vary` {shown(text)}: must give {key} only once")
         elif twice is not None:
-            problems.append(f"--vary {shown(text)}: must name {shown(words[twice])} only once")
+            problems.append(f"`vary` {shown(text)}: must name {shown(words[twice])} only once")
         else:
             vary[key] = words
     if problems:
@@ -142,7 +142,7 @@ def plan_sweep(
             make_policy(name)
     count = math.prod(len(words) for words in vary.values())
     if count > MOST_POINTS:
-        raise InputError(f"--vary: {count} combinations, must be at most {MOST_POINTS}")
+        raise InputError(f"`vary`: {count} combinations, must be at most {MOST_POINTS}")
     points, problems = [], dict[str, None]()
     for words in product(*vary.values()):
         chosen = dict(zip(vary, words, strict=True))

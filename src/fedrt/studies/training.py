@@ -101,7 +101,7 @@ def carry_on(
     with gone_unless(path, sign, fresh=fresh):
         run, options = _read(path)
         if address is not None and options.engine != RAY:
-            raise InputError(f"--address: {path} trains with --engine {options.engine}, not {RAY}")
+            raise InputError(f"`address`: {path} trains with `engine` {options.engine}, not {RAY}")
     if run.summary is not None:
         return run.summary
     directory = RunDirectory(path)

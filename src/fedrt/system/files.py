@@ -73,7 +73,7 @@ class TakenError(InputError):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        super().__init__(f"{path}: exists already; give another --out or remove it")
+        super().__init__(f"{path}: exists already; give another `out` or remove it")
 
 
 def refuse_existing(path: Path) -> None:

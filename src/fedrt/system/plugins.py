@@ -37,7 +37,7 @@ def load_plugin(path: str, field: str) -> Any:
     if _allowed is not None and path not in _allowed:
         raise InputError(
             f"{field} = {shown(path)}: is code to be run, and a file asks for it;"
-            " --allow-code lets it, if you trust where the file is from"
+            " `allow_code` lets it, if you trust where the file is from"
         )
     try:
         module = _import(module_name)

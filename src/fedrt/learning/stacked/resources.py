@@ -22,8 +22,8 @@ from fedrt.errors import FedrtError, reason
 SHARED = Path("/dev/shm")
 SPARE_FILES = 64
 """Files and pipes beside the shared tensors that a process may open."""
-GOES_ON = "--resume goes on"
-FEWER = "give fewer --workers or a smaller --chunk"
+GOES_ON = "`resume` goes on"
+FEWER = "give fewer `workers` or a smaller `chunk`"
 SCARCE = (errno.ENOMEM, errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOSPC)
 NO_MEMORY = (
     "can't allocate memory",
@@ -64,8 +64,8 @@ def refuse_too_little(sent: Any, own: Iterable[int], workers: int) -> None:
     free = _free_bytes()
     if free is not None and needed > free:
         raise FedrtError(
-            f"--workers {workers}: needs {_mb(needed)} of shared memory, {SHARED} has {_mb(free)}:"
-            f" give --workers 1, or more of it (docker run --shm-size={_mb(2 * needed, unit='m')})"
+            f"`workers` {workers}: needs {_mb(needed)} of shared memory, {SHARED} has {_mb(free)}:"
+            f" give `workers` 1, or more of it (docker run --shm-size={_mb(2 * needed, unit='m')})"
         )
     _raise_file_limit(workers, len(found) + 3 * workers + SPARE_FILES)
 
@@ -95,8 +95,8 @@ def _raise_file_limit(workers: int, more: int) -> None:
     if soft != resource.RLIM_INFINITY and needed > soft:
         if hard != resource.RLIM_INFINITY and needed > hard:
             raise FedrtError(
-                f"--workers {workers}: needs {needed} open files, {hard} are allowed: give"
-                f" --workers 1, or raise the limit (ulimit -n {needed})"
+                f"`workers` {workers}: needs {needed} open files, {hard} are allowed: give"
+                f" `workers` 1, or raise the limit (ulimit -n {needed})"
             )
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
@@ -122,6 +122,6 @@ def why_it_died(exit_code: int | None) -> FedrtError:
     if exit_code == -signal.SIGBUS:
         return FedrtError(
             f"a training process ran out of shared memory: {SHARED} is full; free some or give"
-            f" --workers 1; {GOES_ON}"
+            f" `workers` 1; {GOES_ON}"
         )
     return FedrtError(f"a training process has died; {GOES_ON}")

@@ -52,7 +52,7 @@ def check_out(out: Path) -> None:
     except (OSError, ValueError) as error:
         raise InputError(f"{out}: cannot be written: {reason(error)}") from None
     if not ours:
-        raise InputError(f"{out}: exists already and is not a page of fedrt; give another --out")
+        raise InputError(f"{out}: exists already and is not a page of fedrt; give another `out`")
 
 
 def _is_ours(path: Path) -> bool:

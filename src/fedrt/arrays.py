@@ -1,4 +1,4 @@
-"""Arrays that whoever is shown them cannot change."""
+"""Read-only arrays, which code that receives them cannot change."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Array = TypeVar("Array", bound=np.ndarray[Any, Any])
 
 
 def read_only(array: Array) -> Array:
-    """The same values as an array that refuses to be written to."""
+    """The same values as an array that cannot be written to."""
     view = array.view()
     view.flags.writeable = False
     return view

@@ -1,4 +1,4 @@
-"""Plain graph facts on boolean adjacency matrices."""
+"""Functions on graphs given as boolean adjacency matrices."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ BoolMatrix = NDArray[np.bool_]
 
 
 def reachable(graph: BoolMatrix, start: int) -> NDArray[np.bool_]:
-    """Which vertices a walk from `start` can reach, itself included."""
+    """Which vertices can be reached from `start`, including itself."""
     seen = np.zeros(len(graph), dtype=bool)
     seen[start] = True
     frontier = seen
@@ -20,12 +20,12 @@ def reachable(graph: BoolMatrix, start: int) -> NDArray[np.bool_]:
 
 
 def is_connected(graph: BoolMatrix) -> bool:
-    """Whether every vertex reaches every other: the second Laplacian eigenvalue is positive."""
+    """Whether a graph is connected: the second Laplacian eigenvalue is positive."""
     return bool(reachable(graph, 0).all())
 
 
 def parts_of(graph: BoolMatrix) -> list[NDArray[np.intp]]:
-    """The vertices of every connected part, parts in the order of their first vertex."""
+    """The vertices of every connected component, in the order of their first vertex."""
     parts, left = [], np.ones(len(graph), dtype=bool)
     while left.any():
         part = reachable(graph, int(np.argmax(left)))
@@ -35,12 +35,12 @@ def parts_of(graph: BoolMatrix) -> list[NDArray[np.intp]]:
 
 
 def same_parts(graph: BoolMatrix, other: BoolMatrix) -> bool:
-    """Whether two graphs connect the same vertices with one another."""
+    """Whether two graphs have the same connected components."""
     one, two = parts_of(graph), parts_of(other)
     return len(one) == len(two) and all(map(np.array_equal, one, two))
 
 
 def links_of(graph: BoolMatrix) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Both ends of every link once, c < c2, in row order."""
+    """Both ends of every link, each link once with c < c2, in row order."""
     rows, cols = np.nonzero(np.triu(graph, k=1))
     return rows, cols

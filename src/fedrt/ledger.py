@@ -1,4 +1,4 @@
-"""What has been spent: the books of a run, which policies plan against."""
+"""The ledger of a run: what has been spent, and what policies may know of it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Pace:
-    """What is left for the rest of a run, for policies that spend more in some rounds than others.
+    """What is left of each budget and for how many edge rounds, for policies that pace energy.
 
     One entry per device that takes part in the coming edge round.
     """
@@ -47,13 +47,13 @@ class Pace:
 
     @property
     def left_j(self) -> FloatArray:
-        """What is left of each budget; inf = no limit, negative after overspending."""
+        """The joules left of each budget; inf for no limit, negative after overspending."""
         return self.budget_j - self.spent_j
 
 
 @dataclass(frozen=True)
 class ReferenceRound:
-    """Where FedRT stands in the same world, and its plan for the coming edge round.
+    """The state of the reference policy `fedrt` in the same world, and its plan for this round.
 
     FedRT is run beside a policy that asks for it, on the same rounds with books of its own, so that
     the policy can be held against it. Nothing in here has not been seen yet.
@@ -87,30 +87,33 @@ class ReferenceRound:
 
 
 class Books(Protocol):
-    """What a policy may know of the past: the energy each device may spend now, and the clock."""
+    """What a policy may know of the past: allowances, elapsed time, pace, and the reference."""
 
     @property
     def elapsed_s(self) -> FloatArray:
-        """Per edge: seconds since this global round began."""
+        """For each edge server, the seconds since this global round began."""
         ...
 
     def allowance_j(self, horizon: Horizon) -> FloatArray:
-        """Per device: joules for the coming edge round; inf = no limit, may be <= 0."""
+        """The joules each device may spend in the coming edge round; inf for no limit.
+
+        They may be zero or negative after overspending.
+        """
         ...
 
     def pace(self, horizon: Horizon) -> Pace | None:
-        """What is left for the rest of the run; None where the allowance is all that is known."""
+        """What is left for the rest of the run; None where only the allowance is known."""
         ...
 
     @property
     def reference(self) -> ReferenceRound | None:
-        """FedRT beside the policy; None unless the policy asks for it (`uses_reference`)."""
+        """The reference policy's state; None unless the policy asks for it (`uses_reference`)."""
         ...
 
 
 @dataclass(frozen=True)
 class GivenAllowance:
-    """The books of a single decision: allowances and elapsed times as somebody else kept them."""
+    """The allowances and elapsed times of a single decision, as given from outside."""
 
     allowance: FloatArray
     elapsed_s: FloatArray
@@ -131,7 +134,7 @@ class GivenAllowance:
 
 @dataclass(frozen=True)
 class PartOfBooks:
-    """The books as far as they concern the devices that take part in an edge round."""
+    """The ledger as seen by a policy: only the devices that take part in the edge round."""
 
     ledger: Ledger
     who: NDArray[np.int64]
@@ -165,7 +168,10 @@ class PartOfBooks:
 
 @dataclass(frozen=True)
 class Ledger:
-    """The books of a run, before edge round r of global round t. Charging gives a new ledger."""
+    """What every device has spent, and the time, before edge round r of global round t.
+
+    Charging returns a new ledger.
+    """
 
     budget_j: FloatArray
     """Per device, for the whole run; inf = no limit."""
@@ -195,7 +201,7 @@ class Ledger:
         forced_horizon: Horizon | None = None,
         participation: FloatArray | None = None,
     ) -> Ledger:
-        """Empty books before the first round."""
+        """The ledger before the first round, with nothing spent."""
         return Ledger(
             budget_j=budget_j,
             spent_j=np.zeros_like(budget_j),
@@ -209,20 +215,23 @@ class Ledger:
 
     @property
     def left_j(self) -> FloatArray:
-        """Per device: what is left of its budget; negative after overspending."""
+        """For each device, the joules left of its budget; negative after overspending."""
         return self.budget_j - self.spent_j
 
     @property
     def overspent_j(self) -> FloatArray:
-        """Per device: what it has spent beyond its budget."""
+        """For each device, the joules spent beyond its budget."""
         return overspend_j(self.spent_j, self.budget_j)
 
     def allowance_j(self, horizon: Horizon) -> FloatArray:
-        """An equal part of what is left for each edge round that a device expects to train in."""
+        """For each device, the joules it may spend in the coming edge round: what is left, divided.
+
+        It is divided by the number of edge rounds in which the device can expect to train.
+        """
         return self.left_j / self.rounds_left(horizon)
 
     def rounds_left(self, horizon: Horizon) -> FloatArray:
-        """Per device: the edge rounds it trains in if it does in the coming one, as expected.
+        """For each device, the edge rounds it can expect to train in, the coming one included.
 
         The paper counts (T - t) R + R - r of them, a global round more than there are, so energy
         stays unspent; the exact count is (T - t) R - r.
@@ -234,7 +243,10 @@ class Ledger:
         return np.maximum(1.0, 1.0 + (left - 1) * self.participation)
 
     def charge(self, outcome: Outcome) -> Ledger:
-        """The books after an edge round; after the last of a global round all wait for all."""
+        """The ledger after an edge round with the given outcome.
+
+        After the last edge round of a global round all edge servers wait for the slowest.
+        """
         cost = outcome.cost
         energy_j = np.zeros_like(self.spent_j)
         energy_j[outcome.device] = cost.energy_j
@@ -253,6 +265,6 @@ class Ledger:
 
 
 def overspend_j(energy_j: FloatArray, allowance_j: FloatArray) -> FloatArray:
-    """Joules beyond what was allowed; 0 where within it (to rounding)."""
+    """The joules beyond what was allowed; 0 if within it, up to rounding."""
     over = energy_j - allowance_j
     return np.where(over > ROUNDING * np.maximum(energy_j, np.abs(allowance_j)), over, 0.0)

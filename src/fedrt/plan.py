@@ -1,4 +1,4 @@
-"""What a policy decides for one edge round: plain data that `cost` prices and an executor runs."""
+"""The plan: what a policy decides for one edge round, as plain data."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Gossip:
 
 @dataclass(frozen=True)
 class Plan:
-    """Who trains in an edge round, with which bandwidth, CPU frequency and steps; the gossip."""
+    """Which devices train in an edge round, their resources and steps, and perhaps the gossip."""
 
     status: Status
     """`optimal`: proven least round time. `feasible`: keeps every limit. `best-effort`: no plan,
@@ -52,12 +52,12 @@ class Plan:
 
     @property
     def trained(self) -> NDArray[np.bool_]:
-        """Per device: whether it trains, as an array in every case."""
+        """For each device, whether it trains, as an array even if all do."""
         return np.ones(len(self.cpu_hz), dtype=bool) if self.trains is None else self.trains
 
 
 def plan_problems(plan: Plan, seen: Observation) -> list[str]:
-    """What makes a plan impossible to carry out, a line each; budgets are not looked at."""
+    """One line for each reason why a plan cannot be carried out; budgets are not checked."""
     if not isinstance(plan, Plan):
         return [f"returned {shown(plan)}: must be a fedrt.plan.Plan"]
     lines = []
@@ -84,7 +84,7 @@ def plan_problems(plan: Plan, seen: Observation) -> list[str]:
 
 
 def _device_problems(plan: Plan, seen: Observation) -> list[str]:
-    """What is wrong with the entries of the devices that train."""
+    """One line for each invalid value of a device that trains."""
     lines, out = [], ~plan.trained
     usable = np.isfinite(plan.bandwidth_hz) & (plan.bandwidth_hz > LEAST_HZ)
     used_hz = np.where(out, 0.0, plan.bandwidth_hz)

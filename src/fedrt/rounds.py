@@ -1,4 +1,4 @@
-"""What happened in an edge round: seconds, joules and bytes, who delivered, what failed.
+"""The outcome of an edge round: seconds, joules and bytes, updates that arrived, failures.
 
 A simulated world computes it from the cost model; on real devices it is measured. What a run needs
 to go on after it was stopped is all in here.
@@ -30,7 +30,7 @@ ACCEPTED = -1
 
 @dataclass(frozen=True)
 class RoundCost:
-    """What one edge round takes: per device its times, joules and bytes; per edge server times."""
+    """The cost of one edge round: times, joules and bytes of devices, times of edge servers."""
 
     compute_s: FloatArray
     upload_s: FloatArray
@@ -45,13 +45,13 @@ class RoundCost:
 
     @property
     def energy_j(self) -> FloatArray:
-        """Joules each device spends."""
+        """The joules that each device spends."""
         return self.compute_j + self.upload_j
 
 
 @dataclass(frozen=True)
 class ModelDistances:
-    """How far the edge servers' models are apart, and which of them can tell."""
+    """The distances between the edge servers' models, and which pairs of servers know them."""
 
     true: FloatArray
     """C x C, the L2 norm between every two models."""
@@ -71,7 +71,7 @@ class Updates:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How an edge round went; arrays over devices are in the order of the observation."""
+    """What happened in an edge round; arrays over devices are in the order of the observation."""
 
     device: IntArray
     """The devices by their numbers in the fleet."""
@@ -100,19 +100,19 @@ class Outcome:
 
     @property
     def lost_s(self) -> FloatArray:
-        """Per edge: seconds that it waited for devices that failed, after its last update."""
+        """For each edge server, the seconds it waited for failed devices after its last update."""
         return self.cost.edge_time_s - self.delivered_s
 
     @property
     def is_refused(self) -> BoolArray:
-        """Per device: whether its update was refused."""
+        """For each device, whether its update was refused."""
         if self.refused is None:
             return np.zeros(len(self.device), dtype=bool)
         return self.refused != ACCEPTED
 
 
 def as_planned(plan: Plan, seen: Observation, cost: RoundCost) -> Outcome:
-    """The outcome of an edge round in which nothing fails."""
+    """The outcome of an edge round in which everything goes as planned."""
     nobody = np.zeros(seen.num_devices, dtype=bool)
     return Outcome(
         device=seen.device,
@@ -127,7 +127,7 @@ def as_planned(plan: Plan, seen: Observation, cost: RoundCost) -> Outcome:
 def key_after_training(
     before: bytes, seen: Observation, plan: Plan, outcome: Outcome | None = None
 ) -> bytes:
-    """The key of the models that an edge round's training makes of those with the key `before`.
+    """A key of the edge models after training, made from all that determines them.
 
     Training knows nothing of seconds or joules: equal keys mean equal models. The outcome counts
     only where devices fail or are left out.
@@ -138,13 +138,13 @@ def key_after_training(
 
 
 def key_after_gossip(before: bytes, gossip: Gossip) -> bytes:
-    """The same for the gossip that ends a global round, under one rule for the weights."""
+    """A key of the edge models after gossip, made from all that determines them."""
     own = () if gossip.weights is None else (gossip.weights,)
     return digest(before, gossip.steps, gossip.links, *own)
 
 
 def digest(before: bytes, *parts: Any) -> bytes:
-    """A digest of what led to a state."""
+    """A digest of an earlier key and some values."""
     found = blake2b(before, digest_size=16)
     for part in parts:
         found.update(part.tobytes() if isinstance(part, np.ndarray) else repr(part).encode())

@@ -1,4 +1,4 @@
-"""A lower bound on the time of a whole run, the future known, by Lagrangian duality.
+"""A lower bound on the time of a whole run with the future known, by Lagrangian duality.
 
 The problem. Over all edge rounds at once, choose frequencies f, upload times u (bandwidth k/u) and,
 for every global round, the links and gossip steps, so as to
@@ -51,7 +51,10 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class WholeRun:
-    """All edge rounds of a run. Part (t R + r) C + c is cluster c in edge round r of round t."""
+    """All edge rounds of a run as arrays, one row per cluster and edge round.
+
+    Row (t R + r) C + c is cluster c in edge round r of global round t.
+    """
 
     first: IntArray
     """Where the devices of each part begin, and their number at the end."""
@@ -78,7 +81,7 @@ class WholeRun:
 
 @dataclass(frozen=True)
 class LinkTimes:
-    """The backhaul times that each round may choose from: rows first[t]:first[t + 1]."""
+    """The backhaul times each global round can choose from: rows first[t]:first[t + 1]."""
 
     first: IntArray
     backhaul_s: FloatArray
@@ -87,7 +90,7 @@ class LinkTimes:
 
 @dataclass
 class Prices:
-    """Prices of a run, and where the search for them stands."""
+    """The dual prices of a run, and the state of the search for them."""
 
     joule_s: FloatArray
     """lambda, seconds per joule, per device."""
@@ -102,7 +105,7 @@ class Prices:
 
     @staticmethod
     def even(run: WholeRun) -> Prices:
-        """Equal shares, and joules priced so that a middling frequency pays."""
+        """Prices to start from: equal shares of time, energy priced for a medium frequency."""
         servers, parts = run.num_edges, len(run.bandwidth_hz)
         per_edge_round = len(run.device) / max(1, run.global_rounds * run.edge_rounds)
         middle_hz = (run.cpu_min_hz + run.cpu_max_hz) / 2
@@ -117,7 +120,7 @@ class Prices:
 
 
 def device_columns(run: WholeRun, joule_s: FloatArray) -> FloatArray:
-    """Per device, as rows: what the search needs at these joule prices.
+    """For each device, the constants that the search needs at the given energy prices.
 
     Seconds of computing at f_min and f_max, the price of a second of sending, the nu up to which
     f_min and from which f_max is best, cube with W / f = cube / nu^(1/3) between, and the price
@@ -139,7 +142,7 @@ def device_columns(run: WholeRun, joule_s: FloatArray) -> FloatArray:
 
 
 def frequencies_hz(run: WholeRun, prices: Prices) -> FloatArray:
-    """The frequency that each device chooses in each edge round at the prices."""
+    """The CPU frequency that each device chooses in each edge round at the given prices."""
     n = run.device
     with np.errstate(divide="ignore", invalid="ignore"):
         cubed = prices.second * run.cycles[n] / (2 * prices.joule_s[n] * run.joules_per_hz2[n])
@@ -150,7 +153,7 @@ def frequencies_hz(run: WholeRun, prices: Prices) -> FloatArray:
 def certified_s(
     run: WholeRun, prices: Prices, backhaul_s: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Per global round the module's formula, less the budgets; per device the joules behind it.
+    """For each global round the bound's terms in seconds; for each device the joules behind them.
 
     `backhaul_s` has one row per round. Plain and independent of any search: whatever the prices,
     no plan with these backhaul times is quicker than the sum of the first less the priced budgets.
@@ -172,7 +175,7 @@ def certified_s(
 
 
 def price_seconds(run: WholeRun, links: LinkTimes, prices: Prices) -> FloatArray:
-    """Per global round the greatest value at the joule prices; the time prices go into `prices`."""
+    """For each global round the greatest bound at the energy prices; updates the time prices."""
     from fedrt.bound.search import price_rounds
 
     value_s = np.empty(run.global_rounds)

@@ -1,4 +1,4 @@
-"""The joule prices that make the bound of `hindsight` greatest.
+"""The search for the energy prices that make the bound of `duality` greatest.
 
 The bound is concave in the prices lambda, and its slope in lambda_n is what device n spends at the
 prices less what it may spend. Good prices differ by many orders of magnitude between devices, a
@@ -26,7 +26,7 @@ ENDS = 3e-6
 
 @dataclass
 class JoulePrices:
-    """The search for the prices of one run: what it may spend, and the best bound so far."""
+    """A search for the energy prices of one run: its energy limits and the best bound so far."""
 
     run: WholeRun
     limit_j: FloatArray
@@ -37,13 +37,13 @@ class JoulePrices:
 
     @staticmethod
     def start(run: WholeRun, limit_j: FloatArray) -> JoulePrices:
-        """Prices at which almost nobody slows down."""
+        """Prices so low that almost no device slows down."""
         prices = Prices.even(run)
         prices.joule_s = np.where(np.isfinite(limit_j), 0.01 * prices.joule_s, 0.0)
         return JoulePrices(run, limit_j, prices)
 
     def value(self, links: LinkTimes) -> tuple[float, FloatArray]:
-        """The bound in seconds at the present prices, and per device its slope, joules over."""
+        """The bound in seconds at the present prices, and its slope: joules over each limit."""
         value_s = price_seconds(self.run, links, self.prices)
         backhaul_s = links.backhaul_s[self.prices.chosen]
         _, energy_j = certified_s(self.run, self.prices, backhaul_s)
@@ -54,7 +54,7 @@ class JoulePrices:
         return bound, np.where(limited, energy_j - limit_j, 0.0)
 
     def multiply(self, links: LinkTimes, most_steps: int) -> None:
-        """Raise the prices of those who spend too much and lower the others', by powers.
+        """Raise the prices of devices that spend too much and lower the others', repeatedly.
 
         Each device's power grows while it stays on one side of its limit and is halved when it
         changes sides. Ends when three steps together bring next to nothing.

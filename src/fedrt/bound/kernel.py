@@ -1,7 +1,7 @@
-"""The compiled pieces behind `hindsight`: the best prices within a device and an edge round.
+"""The compiled searches behind `duality`: the best time prices of a device and an edge round.
 
 Kept apart because importing it loads numba. The mathematics, and the plain formula that any answer
-of this search is checked against, are in `hindsight`. Nothing here has to converge for the bound to
+of this search is checked against, are in `duality`. Nothing here has to converge for the bound to
 hold: every set of prices gives one.
 """
 
@@ -32,7 +32,7 @@ def device_price(
     cube: float,
     start: float,
 ) -> tuple[float, float, float]:  # pragma: no cover - compiled
-    """The price nu at which a device takes tau seconds; -d nu / d tau; its upload seconds over q.
+    """The time price at which a device takes tau seconds, its slope, and its upload time.
 
     It takes A(nu) + q sqrt(k / (joule + nu)) seconds, A being the computing time: `slow_s` up to
     nu = low, `fast_s` from nu = high, cube / nu^(1/3) between. There it is convex and falling in
@@ -77,7 +77,7 @@ def price_edge_round(
     nu: FloatArray,
     state: FloatArray,
 ) -> tuple[float, float]:  # pragma: no cover - compiled
-    """Seconds tau of a cluster's edge round when a second costs `share`, and d tau / d share <= 0.
+    """The seconds of a cluster's edge round when one costs `share`, and their slope in it.
 
     Fills `nu`, which adds up to `share`; `state` keeps (tau - base, q) for the next call. Two
     nested searches, Newton's steps within a bracket: tau for given q, where the sum of the nu
@@ -156,7 +156,7 @@ def price_edge_round(
 
 @compiled()
 def compute_price(nu: float, own: FloatArray) -> float:  # pragma: no cover - compiled
-    """Least joules x their price + nu x seconds of computing; `own` as `device_columns` has it."""
+    """The least of energy cost plus nu x seconds over a device's CPU frequency."""
     if nu <= own[3]:
         return own[6] + nu * own[0]
     if nu >= own[4]:
@@ -178,7 +178,7 @@ def price_cluster(
     nu: FloatArray,
     state: FloatArray,
 ) -> tuple[float, float, float]:  # pragma: no cover - compiled
-    """Seconds of cluster c in round t when one costs `share`, d / d log share, and its value."""
+    """The seconds of cluster c in global round t when one costs `share`, their slope, the value."""
     time_s, fall, value = 0.0, 0.0, 0.0
     begin = first[t * edge_rounds * servers]
     for r in range(edge_rounds):

@@ -1,4 +1,4 @@
-"""What no mixing weights on given links can beat: certified bounds on the least contraction.
+"""Certified lower bounds on the contraction of any mixing weights on given links.
 
 With weights w on the links M = I - sum of w_l a_l a_l^T, a_l being +1 and -1 at the ends of link l.
 Its contraction zeta is the spectral norm of M - J, J the average, and the least zeta over the
@@ -28,7 +28,7 @@ SURE = 1e-9
 
 
 def degree_contraction(degree: NDArray[np.int64] | int, size: int) -> FloatArray:
-    """No weights contract more than this where a server has so few links: sqrt(m / (C (d + 1))).
+    """A contraction no weights can beat where a server has d links: sqrt(m / (C (d + 1))).
 
     The row of M - J of a server with d links has m = C - 1 - d entries -1/C and adds up to 0; its
     length, which is least with the rest spread evenly, is no more than the spectral norm.
@@ -41,7 +41,7 @@ def degree_contraction(degree: NDArray[np.int64] | int, size: int) -> FloatArray
 def contraction_bounds(
     graphs: BoolArray, target: FloatArray | None = None
 ) -> tuple[FloatArray, FloatArray]:
-    """Per graph: a contraction that no weights beat, and one that some weights reach.
+    """For each graph, a contraction that no weights can beat, and one that some weights reach.
 
     `graphs` is K x C x C. With `target` the search for a graph ends once it is on one side.
     """
@@ -73,7 +73,7 @@ def contraction_bounds(
 
 
 def _eigen(ends: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Eigenvalues and eigenvectors of M - J for each row of weights."""
+    """The eigenvalues and eigenvectors of M - J, for each row of link weights."""
     size = ends.shape[1]
     matrix = (
         np.eye(size) - 1.0 / size - np.einsum("kl,li,lj->kij", weight, ends, ends, optimize=True)
@@ -83,7 +83,7 @@ def _eigen(ends: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray
 
 
 def _soft(value: FloatArray, theta: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The smoothed norm, its slope in each eigenvalue, and cosh over the sum of all cosh."""
+    """A smoothed spectral norm, its slope in each eigenvalue, and terms of its curvature."""
     top = np.abs(value).max(axis=1, keepdims=True)
     up, down = np.exp(theta * (value - top)), np.exp(theta * (-value - top))
     total = (up + down).sum(axis=1, keepdims=True)
@@ -93,7 +93,7 @@ def _soft(value: FloatArray, theta: float) -> tuple[FloatArray, FloatArray, Floa
 def _smooth_minimum(
     ends: FloatArray, links: BoolArray, weight: FloatArray, theta: float
 ) -> FloatArray:
-    """Weights after some Newton steps towards the least smoothed norm."""
+    """The link weights after a few Newton steps that minimise the smoothed norm."""
     value, vector = _eigen(ends, weight)
     norm, slope, bend = _soft(value, theta)
     for _ in range(STEPS):
@@ -137,7 +137,7 @@ def _smooth_minimum(
 def _dual_bound(
     ends: FloatArray, links: BoolArray, value: FloatArray, vector: FloatArray, theta: float
 ) -> FloatArray:
-    """The certified bound of the smoothed norm's gradient, brought into the dual's subspace."""
+    """The certified bound given by the smoothed norm's gradient, projected to be dual feasible."""
     slope = _soft(value, theta)[1]
     y = (vector * slope[:, None, :]) @ vector.transpose(0, 2, 1)
     gram = (ends @ ends.T) ** 2

@@ -1,4 +1,4 @@
-"""The backhaul times that a round may choose from, as a cover refined where it matters.
+"""The backhaul times that a global round can choose from, as a cover refined where needed.
 
 A choice of links and gossip steps psi counts here only by each server's backhaul time beta_c, psi
 times the slowest link that it keeps. A cover is a set of vectors beta such that every allowed
@@ -42,7 +42,7 @@ MOST_SERVERS = 12
 
 @dataclass(eq=False)
 class Node:
-    """Choices of links with one psi; see the module."""
+    """A set of link choices with the same number of gossip steps (see the module docstring)."""
 
     psi: int
     cap: IntArray
@@ -54,7 +54,7 @@ class Node:
 
 
 class RoundLinks:
-    """The links of one global round and the cover of its choices."""
+    """The links of one global round and the cover of its possible choices."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class RoundLinks:
             self._add(self._root(psi))
 
     def zeta_limit(self, psi: int) -> float:
-        """The contraction of one step that psi steps need."""
+        """The greatest contraction of one step with which psi steps reach the limit."""
         return np.inf if self.rho is None else float(self.rho ** (1.0 / psi))
 
     def _root(self, psi: int) -> Node | None:
@@ -92,12 +92,15 @@ class RoundLinks:
         return self._tightened(Node(psi, cap, low, np.zeros(self.size)))
 
     def within(self, cap: IntArray) -> BoolArray:
-        """The links that are within the caps at both ends; one graph or a batch of them."""
+        """The links within the caps of both their ends, for one graph or a batch of them."""
         at_end = self.rank <= cap[..., :, None]
         return self.base & at_end & np.swapaxes(at_end, -1, -2)
 
     def allowed(self, graphs: BoolArray, psi: int) -> BoolArray:
-        """Per graph of a batch: connected, within the consensus limit, no server too thin."""
+        """For each graph of a batch, whether it passes the cheap tests of what is allowed.
+
+        It is connected, keeps the consensus limit, and has no server with too few links.
+        """
         degree = graphs.sum(axis=2).min(axis=1)
         thin = degree_contraction(degree, self.size) > self.zeta_limit(psi) * (1 + 1e-12)
         unlinked = np.where(graphs, 0.0, self.distance).sum(axis=(1, 2)) / self.size**2
@@ -109,7 +112,7 @@ class RoundLinks:
         return good
 
     def _tightened(self, node: Node) -> Node | None:
-        """The node with every low_c raised as far as the cheap conditions say; None if empty."""
+        """The node with every low_c raised as far as the cheap conditions allow; None if empty."""
         if self.size == 1:
             node.exact = True
             return node
@@ -139,7 +142,7 @@ class RoundLinks:
             self.nodes.append(node)
 
     def _drop_dominated(self, exact: Node) -> None:
-        """Leave out nodes that an exact one undercuts on every server.
+        """Remove nodes that an exact node beats on every server.
 
         Only an exact one: any other may yet turn out to be slower, or empty.
         """
@@ -150,7 +153,7 @@ class RoundLinks:
         ]
 
     def tests(self, node: Node) -> BoolArray:
-        """Graphs that decide what becomes of a node: all servers at low, then one at a time."""
+        """The graphs that decide how a node is refined: all servers at low, then one at a time."""
         caps = np.repeat(node.cap[None, :], self.size + 1, axis=0)
         caps[0] = node.low
         each = np.arange(self.size)
@@ -158,7 +161,7 @@ class RoundLinks:
         return self.within(caps)
 
     def refine(self, node: Node, good: BoolArray, share: FloatArray) -> None:
-        """Make a node exact, tighter, or two, by what its tests gave."""
+        """Make a node exact or tighter, or split it, depending on its tests."""
         if good[0]:
             node.exact = True
             self._drop_dominated(node)
@@ -184,7 +187,7 @@ class RoundLinks:
         self._add(self._tightened(Node(node.psi, node.cap, raised, node.backhaul_s, False, again)))
 
     def _raised(self, node: Node, c: int) -> float:
-        """The backhaul time of server c with its next link."""
+        """The backhaul time of server c if it also keeps its next slower link."""
         kept = self.within(node.cap)[c] & (self.rank[c] <= node.low[c] + 1)
         return float(node.psi * np.where(kept, self.step_s[c], 0.0).max())
 
@@ -197,7 +200,7 @@ def link_times(rounds: Sequence[RoundLinks]) -> LinkTimes:
 
 
 def refine(rounds: Sequence[RoundLinks], share: FloatArray, most_passes: int) -> int:
-    """Refine every round's cover until its least node at the shares is exact; rounds left over.
+    """Refine every round's cover until its best node is exact; return the rounds still open.
 
     All rounds take a step together, so that their graphs are tested as one batch.
     """
@@ -228,7 +231,10 @@ def _test_contraction(
     graphs: Sequence[BoolArray],
     good: Sequence[BoolArray],
 ) -> None:
-    """Refuse the graphs that no weights mix fast enough: first all at low, the others if needed."""
+    """Reject graphs on which no weights mix fast enough.
+
+    All servers at low come first, the other graphs only if they are needed.
+    """
     for part in (slice(0, 1), slice(1, None)):
         where, asked, target = [], [], []
         for i, (_, each, node) in enumerate(work):

@@ -1,4 +1,4 @@
-"""The compiled search over a round's time prices: one level above `hindsight_kernel`.
+"""The compiled search over the time prices of a global round, above those of `kernel`.
 
 Kept apart because importing it loads numba. Each server's end falls as its share of the round's
 price grows; the shares add up to one, and at the optimum all servers with a share end together.
@@ -40,7 +40,7 @@ def share_to_end_at(
     nu: FloatArray,
     state: FloatArray,
 ) -> float:  # pragma: no cover - compiled
-    """The share with which server c ends at `end_s`.
+    """The share of the round's price with which server c ends at `end_s`.
 
     Its end falls with the logarithm of its share: Newton's steps in that, within a bracket. Good
     enough when it is late by no more than `room` seconds, or early by no more than that over its
@@ -93,7 +93,7 @@ def price_seconds(
     nu: FloatArray,
     state: FloatArray,
 ) -> float:  # pragma: no cover - compiled
-    """The greatest value of round t over its time prices, for given backhaul times.
+    """The greatest bound of global round t over its time prices, for given backhaul times.
 
     Fills `share` (one per server) and `nu` (one per device and edge round). At the optimum all
     servers with a share end together, at the time for which their shares add up to one. No round
@@ -193,7 +193,7 @@ def price_rounds(
     chosen: IntArray,
     value: FloatArray,
 ) -> None:  # pragma: no cover - compiled
-    """The least value of every round over its choices of backhaul times.
+    """The least bound of every global round over its choices of backhaul times.
 
     Round t may take the rows choices[t]:choices[t + 1] of `backhaul_s`. Fills `value`, `chosen`
     and, for the chosen row, `share` and `nu`. A row that is no better than the best so far at the

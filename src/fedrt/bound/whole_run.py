@@ -24,7 +24,7 @@ SETTLED = 1e-5
 
 
 def whole_run(world: SimulatedWorld) -> WholeRun:
-    """Every edge round of a world, as arrays."""
+    """All edge rounds of a world as arrays."""
     rounds, fleet = world.scenario.rounds, world.fleet
     sizes, device, k, bandwidth_hz = [], [], [], []
     for t in range(rounds.global_rounds):
@@ -53,7 +53,7 @@ def whole_run(world: SimulatedWorld) -> WholeRun:
 def round_links(
     world: SimulatedWorld, distances: Sequence[FloatArray], rho: float | FloatArray | None
 ) -> list[RoundLinks]:
-    """The links of every global round, each with a first cover of its choices."""
+    """The links of every global round, each with a first cover of its possible choices."""
     steps = world.scenario.rounds.gossip_steps
     rounds = []
     limits = [None] * len(distances) if rho is None else np.broadcast_to(rho, len(distances))
@@ -74,7 +74,7 @@ def hindsight_bound(
     limit_j: FloatArray,
     rho: float | FloatArray | None,
 ) -> tuple[float, int]:
-    """Seconds that no plan within the limits undercuts, and the rounds whose cover stayed open.
+    """A time in seconds that no plan within the limits can beat, and the rounds left unrefined.
 
     `rho` is one limit for all global rounds, one for each of them, or None.
     """

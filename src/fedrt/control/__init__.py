@@ -1,4 +1,4 @@
-"""Decisions: allocation, topology, mixing, consensus and the convergence bound."""
+"""Decisions as pure array code: allocation, topology, mixing and pacing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an edge round really took where devices fail: seconds and joules of what happened.
+"""The outcome of an edge round by the cost model, where devices can fail or be slow.
 
 The plan is made with what is known before the edge round; who falls silent, who is slow and who
 misses the deadline shows on the way. docs/faults.md states the rules.
@@ -24,13 +24,13 @@ BoolArray = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Deadline:
-    """When an edge server stops waiting: after so many seconds, or a multiple of the median."""
+    """When an edge server stops waiting: in seconds, or as a multiple of the median time."""
 
     seconds: float | None = None
     factor: float | None = None
 
     def of_edges(self, seen: Observation, planned_s: FloatArray, trained: BoolArray) -> FloatArray:
-        """Per edge, in seconds from its edge round's start; inf where there is none.
+        """Each edge server's deadline in seconds from the start of the edge round; inf for none.
 
         The median is that of the times the plan gives those of the edge's devices that train.
         """
@@ -51,7 +51,7 @@ class Deadline:
 
 @dataclass(frozen=True)
 class FailureRules:
-    """How long edge servers wait, and what a device that falls silent has spent."""
+    """How long edge servers wait for updates, and how much energy a silent device spends."""
 
     deadline: Deadline = Deadline()
     silent_spends: str = "compute"
@@ -59,7 +59,7 @@ class FailureRules:
 
 
 def failure_rules(scenario: Scenario) -> FailureRules:
-    """The rules of a scenario."""
+    """The deadline and the energy rule of a scenario."""
     faults = scenario.faults
     if faults is None:
         return FailureRules()
@@ -69,14 +69,14 @@ def failure_rules(scenario: Scenario) -> FailureRules:
 def simulate(
     plan: Plan, seen: Observation, failures: Failures | None, rules: FailureRules
 ) -> Outcome:
-    """What becomes of a plan by the cost model, and in a world where devices fail by its rules."""
+    """The outcome of a plan by the cost model, with the given failures if there are any."""
     if failures is None:
         return as_planned(plan, seen, price(plan, seen))
     return carry_out(plan, seen, failures, rules)
 
 
 def carry_out(plan: Plan, seen: Observation, failures: Failures, rules: FailureRules) -> Outcome:
-    """What happens when a plan meets what fails. Pure, like `price`.
+    """The outcome of a plan when devices fail or slow down. A pure function, like `price`.
 
     A straggler runs at its fraction of the planned frequency, and pays for that speed. A silent
     device trains (or not, or sends as well: `silent_spends`), and its server waits until the plan

@@ -1,4 +1,4 @@
-"""The price of a plan: seconds and joules, per device and per edge."""
+"""What a plan costs by the cost model: seconds and joules of each device and each edge server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TOGETHER = 1e-9
 
 
 def price(plan: Plan, seen: Observation) -> RoundCost:
-    """Seconds and joules of a plan. Pure: the same plan and state always cost the same.
+    """The seconds, joules and bytes of a plan if nothing fails. A pure function.
 
     A device that the plan leaves out takes no time, sends nothing and spends nothing.
     """
@@ -56,7 +56,7 @@ def price(plan: Plan, seen: Observation) -> RoundCost:
 
 
 def global_round_time_s(elapsed_s: FloatArray, cost: RoundCost) -> float:
-    """Seconds of a global round: max over edges of elapsed + last edge round + backhaul.
+    """The seconds of a global round: the greatest over servers of edge rounds plus backhaul.
 
     `elapsed_s` is each edge's time in the round's earlier edge rounds. Before the last edge round
     backhaul is 0 and this is the time until the slowest cluster is through.
@@ -65,7 +65,9 @@ def global_round_time_s(elapsed_s: FloatArray, cost: RoundCost) -> float:
 
 
 def slowest_device_s(seen: Observation, cost: RoundCost) -> tuple[FloatArray, FloatArray]:
-    """Per edge: compute and upload seconds of its slowest device; 0 without devices.
+    """For each edge server, the computing and upload seconds of its slowest device.
+
+    They are 0 without devices.
 
     An optimal allocation lets most devices of a cluster finish at the same instant, and which of
     them comes out last is rounding. So the mean over all that do: it does not move with the order

@@ -1,4 +1,4 @@
-"""Seconds and joules of sending the model from a device to its edge server."""
+"""The time and energy of sending a model from a device to its edge server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ FloatArray = NDArray[np.float64]
 
 
 def hertz_seconds(model_bits: float, snr: FloatArray) -> FloatArray:
-    """The bandwidth-time product an upload takes: k = Lambda / log2(1 + SNR), in Hz s.
+    """The bandwidth-time product of an upload, in Hz s: k = Lambda / log2(1 + SNR).
 
     log1p keeps its digits at very low SNR, where 1 + SNR rounds to 1.
     """
@@ -17,10 +17,10 @@ def hertz_seconds(model_bits: float, snr: FloatArray) -> FloatArray:
 
 
 def upload_time_s(model_bits: float, snr: FloatArray, bandwidth_hz: FloatArray) -> FloatArray:
-    """Seconds to upload: k / b."""
+    """The seconds of an upload: k / b."""
     return hertz_seconds(model_bits, snr) / bandwidth_hz
 
 
 def upload_energy_j(upload_s: FloatArray, tx_power_w: FloatArray) -> FloatArray:
-    """Joules to upload: p k / b. Downloads are free."""
+    """The joules of an upload: p k / b. Downloads are free."""
     return tx_power_w * upload_s

@@ -1,4 +1,4 @@
-"""What a policy is, and the steps that policies share."""
+"""The interface of a policy, and steps that policies share."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FloatArray = NDArray[np.float64]
 
 
 class Policy(Protocol):
-    """Decides one edge round from what is seen and what has been spent. Never sees the future."""
+    """Decides one edge round from what is observed and what has been spent, never the future."""
 
     @property
     def name(self) -> str:
@@ -33,7 +33,7 @@ class Policy(Protocol):
 
     @property
     def energy_horizon(self) -> Horizon:
-        """How the rest of a budget is spread: over the paper's count of rounds or the true one."""
+        """How many edge rounds the rest of a budget is spread over: `paper` or `exact`."""
         ...
 
     def plan(self, seen: Observation, books: Books) -> Plan:
@@ -52,7 +52,7 @@ def uses_reference(policy: Policy) -> bool:
 
 
 def ask(policy: Policy, seen: Observation, books: Books, when: str = "") -> Plan:
-    """The policy's plan, known to be one that can be carried out; `when` is for complaints."""
+    """The policy's plan, checked to be one that can be carried out; `when` is for messages."""
     where = f"policy {policy.name}{when}"
     with own_code(where):
         plan = policy.plan(seen, books)
@@ -65,7 +65,7 @@ def ask(policy: Policy, seen: Observation, books: Books, when: str = "") -> Plan
 def keep_all_links(
     finish_s: FloatArray, link_s: FloatArray, distance: FloatArray, limit: float
 ) -> BoolMatrix:
-    """The link rule of the policies that do not choose: the base graph."""
+    """The link rule of policies that do not choose links: all of the base graph."""
     return np.isfinite(link_s)
 
 
@@ -78,7 +78,7 @@ def complete_plan(
     allocation_is_optimal: bool,
     local_steps: NDArray[np.int64] | None = None,
 ) -> Plan:
-    """An allocation with the links that the rule picks for it, and what is proven about both."""
+    """The plan with an allocation, the links that a rule selects for it, and its status."""
     if local_steps is None:
         local_steps = np.full(seen.num_devices, seen.local_steps, dtype=np.int64)
 
@@ -113,7 +113,7 @@ def _status(relaxed: bool, proven: bool) -> Status:
 def _no_links_are_faster(
     topology: BoolMatrix, finish_s: FloatArray, link_s: FloatArray, backhaul: Backhaul
 ) -> bool:
-    """Whether the exact search finds no quicker round: the proof behind `optimal`."""
+    """Whether the exact search finds no faster links, which proves a plan `optimal`."""
     limits = (backhaul.consensus_distance, backhaul.consensus_limit)
     best = links_by_part(best_links, finish_s, link_s, *limits)
     return finish_time_s(topology, finish_s, link_s) <= finish_time_s(best, finish_s, link_s)

@@ -14,7 +14,7 @@ from fedrt.world.observation import Observation
 
 @dataclass(frozen=True)
 class CEFedAvg:
-    """See the module."""
+    """The baseline CE-FedAvg of the paper."""
 
     name: ClassVar[str] = "ce-fedavg"
     energy_horizon: Horizon = "paper"

@@ -15,7 +15,7 @@ from fedrt.world.observation import Observation
 
 @dataclass(frozen=True)
 class FedRT:
-    """See the module."""
+    """The policy of the paper, FedRT."""
 
     name: ClassVar[str] = "fedrt"
     energy_horizon: Horizon = "paper"

@@ -1,4 +1,4 @@
-"""fedrt-plus: everything that FedRT leaves on the table. Beyond the paper; docs/fedrt-plus.md.
+"""The policy `fedrt-plus`, which goes beyond the paper (docs/fedrt-plus.md).
 
 Links, gossip steps and mixing weights are chosen together, mixing each round at least as well as
 the contraction limit asks. Energy is spent where it buys time: over a run a joule of each device
@@ -48,7 +48,7 @@ LATE = 1e-9
 
 @dataclass
 class Memory:
-    """What a run has shown so far. Replaying the run's rounds brings it back bit for bit."""
+    """What the policy remembers of a run. Planning the same rounds again restores it."""
 
     prices: Prices
     nominal_s: list[FloatArray] = field(default_factory=list)
@@ -71,7 +71,7 @@ class Memory:
 
 @dataclass
 class FedRTPlus:
-    """See the module. The switches turn its parts off one by one."""
+    """The policy `fedrt-plus`. Its switches turn off single parts of it."""
 
     name: str = "fedrt-plus"
     energy_horizon: Horizon = "exact"
@@ -98,7 +98,7 @@ class FedRTPlus:
         return self._paced(seen, books, pace, books.reference)
 
     def _at_once(self, seen: Observation, books: Books) -> Plan:
-        """The least round time within the allowances; then the least energy within that time."""
+        """The plan of a single decision: least round time in the allowances, then least energy."""
         fleet = PricedFleet(seen, np.ones(seen.num_devices), books.allowance_j(self.energy_horizon))
         relaxed = bool(fleet.fastest.relaxed.any())
         if seen.backhaul is None:
@@ -119,7 +119,7 @@ class FedRTPlus:
     def _paced(
         self, seen: Observation, books: Books, pace: Pace, reference: ReferenceRound
     ) -> Plan:
-        """The least of time and the worth of energy, at prices that budgets over the run set.
+        """The plan within a run: least time plus the worth of energy, at prices set by the budgets.
 
         No device has spent more than under FedRT, and no cluster falls further behind FedRT than
         the run is ahead of it.
@@ -159,7 +159,7 @@ class FedRTPlus:
         reference: ReferenceRound,
         fleet: PricedFleet,
     ) -> tuple[Allocation, RatedGossip | None]:
-        """Time against the worth of energy, within reach of FedRT."""
+        """The allocation that trades time against the worth of energy, near the reference."""
         memory = self.memory
         assert memory is not None
         nominal_s = fleet.at_price(np.full(seen.num_edges, 1.0 / seen.num_edges))
@@ -188,7 +188,7 @@ class FedRTPlus:
         reference: ReferenceRound,
         fleet: PricedFleet,
     ) -> tuple[Allocation, RatedGossip | None]:
-        """The fastest allocation: with stragglers a cluster that slows down to save holds all up.
+        """The fastest allocation, for stragglers: a cluster that saves energy would delay all.
 
         An allocation in which all devices end at once is held up by every one of them, so one that
         allows for them, or the even split, takes its place where it lets expect an earlier end.
@@ -217,7 +217,7 @@ class FedRTPlus:
         reference: ReferenceRound,
         latest_s: float,
     ) -> tuple[Allocation, RatedGossip]:
-        """The end at which the clusters' prices of time add up to one, but no later than given."""
+        """The allocation whose end makes the prices of time add up to one, within a limit."""
         gossip = self._gossip(seen, elapsed_s + nominal_s, reference)
         offset_s = elapsed_s + gossip.slowest_s(_hop_s(seen))
         allocation, end_s = fleet.by_deadline(offset_s)
@@ -230,7 +230,7 @@ class FedRTPlus:
         return allocation, gossip
 
     def _later_s(self, pace: Pace, nominal_s: FloatArray) -> FloatArray:
-        """A row per sample: what may come after this edge round."""
+        """Samples of the time that follows this edge round, one per row, for each cluster."""
         assert self.memory is not None
         if len(self.memory.later_s) < FEWEST:
             return guessed_later_s(nominal_s, pace.edge_rounds - 1 - pace.r)
@@ -239,7 +239,7 @@ class FedRTPlus:
     def _gossip(
         self, seen: Observation, finish_s: FloatArray, reference: ReferenceRound | None = None
     ) -> RatedGossip:
-        """The quickest gossip that keeps the limits, or FedRT's own where that is quicker."""
+        """The fastest gossip that keeps the limits, or that of the reference if it is faster."""
         chosen = self._choose_gossip(seen, finish_s)
         if reference is None or reference.links is None or self.links != "joint":
             return chosen
@@ -266,13 +266,13 @@ class FedRTPlus:
 
 
 def _out_of_reach(seen: Observation, reference: ReferenceRound) -> NDArray[np.bool_]:
-    """Per cluster: whether FedRT cannot keep the allowance of one of its devices."""
+    """For each cluster, whether the reference cannot keep the allowance of one of its devices."""
     over = overspend_j(reference.energy_j, reference.allowance_j) > 0
     return np.asarray(seen.sum_by_edge(over.astype(np.float64)) > 0)
 
 
 def _hop_s(seen: Observation) -> FloatArray:
-    """Seconds of one gossip step over each link."""
+    """The seconds of one gossip step over each link."""
     assert seen.backhaul is not None
     return link_time_s(seen.model_bits, 1, seen.backhaul.bps)
 
@@ -302,25 +302,25 @@ def _plan(
 
 
 def exact_links() -> FedRTPlus:
-    """FedRT with the true horizon and the best links for its gossip steps and weights."""
+    """FedRT with the exact horizon and the best links for its gossip steps and weights."""
     return FedRTPlus("fedrt-plus-exact-links", links="exact", energy="allowance")
 
 
 def joint_gossip() -> FedRTPlus:
-    """FedRT with the true horizon and links, gossip steps and weights chosen together."""
+    """FedRT with the exact horizon, and links, gossip steps and weights chosen together."""
     return FedRTPlus("fedrt-plus-joint-gossip", energy="allowance")
 
 
 def slack() -> FedRTPlus:
-    """FedRT with the true horizon and the least energy where a cluster would wait."""
+    """FedRT with the exact horizon, and the least energy in clusters that would wait."""
     return FedRTPlus("fedrt-plus-slack", links="greedy", energy="slack")
 
 
 def pacing() -> FedRTPlus:
-    """FedRT with the true horizon and priced energy."""
+    """FedRT with the exact horizon and prices of energy."""
     return FedRTPlus("fedrt-plus-pacing", links="greedy")
 
 
 def gossip_and_slack() -> FedRTPlus:
-    """Everything but pacing."""
+    """All parts of `fedrt-plus` except pacing."""
     return FedRTPlus("fedrt-plus-gossip-and-slack", energy="slack")

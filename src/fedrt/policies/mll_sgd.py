@@ -21,7 +21,7 @@ from fedrt.world.observation import Observation
 
 @dataclass(frozen=True)
 class MLLSGD:
-    """See the module."""
+    """The baseline MLL-SGD of the paper."""
 
     name: ClassVar[str] = "mll-sgd"
     energy_horizon: Horizon = "paper"
@@ -41,7 +41,7 @@ class MLLSGD:
 
 
 def steps_by_speed(seen: Observation, cpu_hz: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Local steps of each device, in proportion to its frequency within its cluster."""
+    """The local steps of each device, in proportion to its CPU frequency within its cluster."""
     mean_hz = seen.sum_by_edge(cpu_hz) / np.maximum(seen.cluster_size, 1)
     exact = seen.local_steps * cpu_hz / mean_hz[seen.edge_of_device]
     return np.maximum(1, np.floor(exact + 0.5)).astype(np.int64)

@@ -1,4 +1,4 @@
-"""What a user types for a policy: its name or import path, and perhaps options in parentheses."""
+"""The text that names a policy: its name or import path, and perhaps options in parentheses."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ LONGEST = 1000
 
 @dataclass(frozen=True)
 class Spec:
-    """A policy's name or import path, and the keyword arguments it is made with."""
+    """The name or import path of a policy, and the keyword arguments to make it with."""
 
     base: str
     options: Mapping[str, Any]
 
     @property
     def text(self) -> str:
-        """The spec as it could be typed; the same for all ways to type it."""
+        """The text that names the policy, in one normal form."""
         return self.base + self.options_text
 
     @property
     def options_text(self) -> str:
-        """The options in parentheses; nothing where there are none."""
+        """The options in parentheses; empty if there are none."""
         words = [f"{name}={value!r}" for name, value in self.options.items()]
         return f"({', '.join(words)})" if words else ""
 
 
 def read_spec(text: str) -> Spec:
-    """The parts of a typed policy. Values are literals: nothing is run to read them."""
+    """The name and options in a policy's text. Values are literals; no code is run."""
     found = SPEC.fullmatch(text.strip())
     if found is None or len(text) > LONGEST:
         raise InputError(f"policy = {shown(text)}: must be {RULE}")
@@ -58,13 +58,13 @@ def _read_options(text: str, options: str) -> dict[str, Any]:
 
 
 def with_options(text: str, options: Mapping[str, Any]) -> str:
-    """The spec with further options, which win over those that were typed."""
+    """The text of a policy with further options, which override those it has."""
     spec = read_spec(text)
     return Spec(spec.base, {**spec.options, **options}).text
 
 
 def policy_label(text: str, own_name: str | None = None) -> str:
-    """What a table calls a policy: a user's own by the name it gives itself, with its options."""
+    """The label of a policy in tables: for a user's own, the name it gives itself, with options."""
     try:
         spec = read_spec(text)
     except InputError:  # from a file of somebody's
@@ -73,7 +73,7 @@ def policy_label(text: str, own_name: str | None = None) -> str:
 
 
 def policy_labels(names: Mapping[str, str | None]) -> dict[str, str]:
-    """The label of every policy typed, from the names they give themselves, no two of them alike.
+    """Distinct labels of all given policies, from the names they give themselves.
 
     Where two would be, those of users' own are called by what was typed.
     """

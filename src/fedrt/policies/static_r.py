@@ -15,7 +15,7 @@ from fedrt.world.observation import Observation
 
 @dataclass(frozen=True)
 class StaticR:
-    """See the module."""
+    """The baseline Static-R of the paper."""
 
     name: ClassVar[str] = "static-r"
     energy_horizon: Horizon = "paper"

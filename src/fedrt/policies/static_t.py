@@ -14,7 +14,7 @@ from fedrt.world.observation import Observation
 
 @dataclass(frozen=True)
 class StaticT:
-    """See the module."""
+    """The baseline Static-T of the paper."""
 
     name: ClassVar[str] = "static-t"
     energy_horizon: Horizon = "paper"

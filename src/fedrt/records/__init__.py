@@ -1,4 +1,4 @@
-"""What is kept of a run: its tables, its summary, its folder, and what it resumes from."""
+"""What is saved of a run: its tables, summary and folder, and what it resumes from."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Checkpoints and the record of each round: what lets a killed run go on as if nothing happened.
+"""Checkpoints and records of rounds, from which a stopped run is resumed bit for bit.
 
-A checkpoint holds the models after a global round. A record holds what was seen, planned and what
-happened in a round (`runs.records`). On resuming, the rounds before the checkpoint are taken from
-their records, which brings back books, tables and the policy's own state bit for bit, and training
-goes on from there.
+A checkpoint holds the models after a global round. A record holds what was observed, planned and
+what happened in a round (`records.records`). On resuming, the rounds before the checkpoint are read
+from their records, which restores ledger, tables and the policy's own state bit for bit, and
+training continues from there.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ Record = Sequence[PastEdgeRound]
 
 
 class Checkpoints:
-    """The checkpoints and records of a run directory."""
+    """The checkpoints and records in a run folder."""
 
     def __init__(self, folder: Path, keep: int = 2) -> None:
         self.checkpoints, self.records = folder / "checkpoints", folder / "records"
         self.keep = keep
 
     def save_record(self, t: int, record: Record) -> None:
-        """Save what happened in global round t."""
+        """Save the record of global round t."""
         make_folder(self.records)
         _write(self.records / f"{t:06}.npz", packed(record))
 
     def load_records(self, rounds: int, size: RunSize) -> list[Record]:
-        """The records of the first so many rounds, of a run of that size."""
+        """The records of the first `rounds` global rounds, checked against the run's size."""
         return [_read_record(self.records, t, size) for t in range(rounds)]
 
     def save(self, rounds: int, state: Arrays) -> None:
-        """Save the state after so many rounds, and drop all but the newest few.
+        """Save the state after a number of rounds, and delete all but the newest checkpoints.
 
         Later ones that are there did not read when the run went on from here: they go too.
         """
@@ -63,7 +63,7 @@ class Checkpoints:
     def load(
         self, like: Arrays, size: RunSize, most: int | None = None
     ) -> tuple[Arrays, list[Record], list[str]]:
-        """The newest state that reads and the records up to it; a note on each damaged file.
+        """The newest readable state, the records up to it, and a note on each damaged file.
 
         It must have the names and shapes of the state given. No records: the run starts over.
         With `most`, none after more rounds than that.
@@ -88,7 +88,7 @@ class Checkpoints:
         return {}, [], [*notes, *(["no checkpoint is left: starting over"] if notes else [])]
 
     def newest(self, size: RunSize) -> int:
-        """The rounds before the newest state that is whole, with its records; 0: there is none."""
+        """The number of rounds before the newest complete checkpoint; 0 if there is none."""
         for path in self._all():
             try:
                 with zipfile.ZipFile(path) as archive:
@@ -101,21 +101,21 @@ class Checkpoints:
         return 0
 
     def _all(self) -> list[Path]:
-        """Newest first."""
+        """The numbers of rounds of all checkpoints, newest first."""
         return sorted(_own_files(self.checkpoints), key=lambda path: int(path.stem), reverse=True)
 
     def clear(self) -> None:
-        """Remove the states of a finished run, and its records."""
+        """Delete the checkpoints and records of a finished run."""
         self.clear_records()
         _remove_own(self.checkpoints)
 
     def clear_records(self) -> None:
-        """Remove the records of a finished run: its tables hold the same."""
+        """Delete the records of a finished run; its tables hold the same."""
         _remove_own(self.records)
 
 
 def _own_files(folder: Path) -> list[Path]:
-    """The files of our own naming in a folder; none where it is a link or not there."""
+    """The files in a folder that have names given by FedRT; none if it is a link or missing."""
     try:
         if folder.is_symlink():
             return []
@@ -125,7 +125,7 @@ def _own_files(folder: Path) -> list[Path]:
 
 
 def _remove_own(folder: Path) -> None:
-    """Remove the files of our own naming, and the folder unless it holds others."""
+    """Delete the files with names given by FedRT, and the folder unless it holds others."""
     for path in _own_files(folder):
         if path.is_symlink() or path.is_file():
             path.unlink(missing_ok=True)
@@ -135,7 +135,7 @@ def _remove_own(folder: Path) -> None:
 
 
 def _read_record(folder: Path, t: int, size: RunSize) -> Record:
-    """The record of global round t; a line about a file that holds something else."""
+    """The record of global round t; an error that names a file with anything else."""
     path = folder / f"{t:06}.npz"
     try:
         return unpacked(_read(path), size, t)
@@ -154,7 +154,7 @@ def _write(path: Path, arrays: Arrays) -> None:
 
 
 def _read(path: Path, names: Set[str] | None = None) -> dict[str, NDArray[Any]]:
-    """Every array of a file; the archive's checksums tell whether it is whole."""
+    """All arrays of a file, whose checksums are verified."""
     try:
         with path.open("rb") as file:
             refuse_zip_bomb(file, path)

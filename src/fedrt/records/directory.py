@@ -1,4 +1,4 @@
-"""The run directory: what all later work reads and writes (docs/runs.md).
+"""The run folder, which all later commands read and write (docs/runs.md).
 
     config.toml       the whole scenario, with its schema version
     run.json          what ran: policy, seed, command, and the format's version
@@ -66,7 +66,7 @@ MOST_OF_THE_TIME = 0.05
 
 
 def run_name(policy: str, seed: int) -> str:
-    """What the directory of one run among several is called; `:` is no letter of a file's name.
+    """The name of the folder of one run among several, without characters such as `:`.
 
     A policy's name may come from a file: one that would lead elsewhere is refused.
     """
@@ -83,7 +83,7 @@ def run_name(policy: str, seed: int) -> str:
 
 
 class RunDirectory:
-    """The directory of one policy and seed while it runs."""
+    """The folder of one policy and seed while it runs."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -99,7 +99,7 @@ class RunDirectory:
         options: Mapping[str, Any] | None = None,
         identity: Identity | None = None,
     ) -> RunDirectory:
-        """A new directory that says what is about to run."""
+        """Create a run folder that describes what is about to run."""
         run = {"policy": policy, "seed": seed, "command": command}
         said = run | ({} if options is None else {"options": dict(options)})
         open_folder(path, scenario, said, identity=identity)
@@ -107,7 +107,10 @@ class RunDirectory:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep a second process from carrying on the same run; the lock ends with the process."""
+        """Keep other processes from continuing the same run until the block ends.
+
+        The lock also ends with the process.
+        """
         import fcntl
 
         try:
@@ -124,7 +127,7 @@ class RunDirectory:
             os.close(file)
 
     def save_sometimes(self, history: History) -> None:
-        """Save the tables unless that was done a short while ago."""
+        """Save the tables unless they were saved a short while ago."""
         began = time.monotonic()
         if began < self.next_save_at:
             return
@@ -133,7 +136,7 @@ class RunDirectory:
         self.next_save_at = began + max(1.0, took / MOST_OF_THE_TIME)
 
     def save(self, history: History) -> None:
-        """Save every table with all rows so far."""
+        """Save all tables with their rows so far."""
         from pyarrow import parquet
 
         tables = history.tables()
@@ -143,7 +146,7 @@ class RunDirectory:
                 write_whole(self.path / f"{name}.parquet", write)
 
     def save_partition(self, class_counts: IntArray, edge_of_device: IntArray) -> None:
-        """Save who holds what: the samples of every class on every device, devices x classes."""
+        """Save the number of samples of every class on every device, devices x classes."""
         import pyarrow as pa
         from pyarrow import parquet
 
@@ -153,7 +156,7 @@ class RunDirectory:
         write_whole(self.path / "partition.parquet", partial(parquet.write_table, table))
 
     def finish(self, history: History, summary: dict[str, Any]) -> None:
-        """Save everything; the summary last, as the sign that the run has ended."""
+        """Save all tables, and then the summary, which marks the run as ended."""
         self.save(history)
         write_json(self.path / "summary.json", summary)
 
@@ -166,7 +169,7 @@ def open_folder(
     identity: Identity | None = None,
     fill: Callable[[Path], None] | None = None,
 ) -> Path:
-    """Make a new folder for results that says what is about to run, on what, and where.
+    """Create a folder for results that describes what is about to run, and on which machine.
 
     It appears under its name with all of that inside, or not at all. `more` are further files, and
     `fill` may put in others. A run that can go on later has an identity.
@@ -187,7 +190,7 @@ def open_folder(
 
 @dataclass(frozen=True)
 class SavedRun:
-    """What a run directory says about itself."""
+    """The description of a run that its folder holds."""
 
     scenario: Scenario
     policy: str
@@ -201,7 +204,7 @@ class SavedRun:
 
 
 def read_run(path: Path) -> SavedRun:
-    """A run directory's description; a clear complaint if it is none."""
+    """The description of the run in a folder; an error if it holds none."""
     where, run = path / "run.json", read_opened(path, "a run directory")
     problems: list[str] = []
     policy = Text().read(run.get("policy"), f"{where}: policy", problems)
@@ -226,7 +229,7 @@ def read_run(path: Path) -> SavedRun:
 
 
 def refuse_old_format(path: Path, run: SavedRun) -> None:
-    """Complain where an unfinished run has records that no run can go on from."""
+    """Raise an error about an unfinished run whose record format cannot be resumed."""
     found = run.run["format_version"]
     if run.summary is None and found < FORMAT_VERSION:
         raise InputError(
@@ -236,7 +239,7 @@ def refuse_old_format(path: Path, run: SavedRun) -> None:
 
 
 def read_opened(path: Path, what: str) -> dict[str, Any]:
-    """The run.json of a folder that `open_folder` has made."""
+    """The contents of run.json in a folder that `open_folder` created."""
     for name in ("run.json", "config.toml"):
         if not os.path.isfile(path / name):
             raise InputError(f"{path}: is not {what}: it has no {name}")
@@ -250,7 +253,7 @@ def read_opened(path: Path, what: str) -> dict[str, Any]:
 
 
 def asks_for_code(path: Path) -> bool:
-    """Whether going on with a folder loads import paths, of its scenario or as its policies."""
+    """Whether resuming the run in a folder would load a user's own code by import path."""
     run = read_opened(path, "a folder of results")
     policies = [run.get("policy"), *(run.get("policies") or ())]
     own = any(isinstance(name, str) and ":" in name for name in policies)
@@ -265,7 +268,7 @@ def _read_json(path: Path) -> Any:
 
 
 def environment() -> dict[str, Any]:
-    """Versions, machine and commit: where a result came from."""
+    """Versions, machine and commit, by which a result can be traced."""
     libraries = {}
     for name in LIBRARIES:
         try:
@@ -285,7 +288,7 @@ def environment() -> dict[str, Any]:
 
 
 def source_digest() -> str:
-    """A digest of the package's source: the same code has the same, with or without git."""
+    """A digest of the package's source, independent of git."""
     package = Path(fedrt.__file__).resolve().parent
     found = blake2b(digest_size=16)
     for path in sorted(package.rglob("*")):
@@ -296,7 +299,7 @@ def source_digest() -> str:
 
 
 def processor() -> str:
-    """The processor's name where the system tells it."""
+    """The name of the processor, if the system gives it."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -306,7 +309,7 @@ def processor() -> str:
 
 
 def commit() -> str | None:
-    """The commit of the source tree this package runs from; None for an installed wheel."""
+    """The git commit of the source tree this package runs from; None for an installed wheel."""
     package = Path(fedrt.__file__).resolve().parent
     root = package.parents[1]
     if not (root / ".git").exists() or package != root / "src" / "fedrt":

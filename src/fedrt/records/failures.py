@@ -1,4 +1,4 @@
-"""What failed in a run and what it cost: columns of the tables, and sums for the summary.
+"""Failures in a run and their cost: columns of the tables, and totals for the summary.
 
 In every edge round the devices that were to train are, each once, delivered, silent, late, refused,
 absent or idle. Nothing here is written where the scenario has no `[faults]`.
@@ -27,7 +27,7 @@ MOST_NAMED = 100
 
 
 def arrived(turn: EdgeRound) -> RoundCost:
-    """The cost with only those devices' times that delivered, and when the last of them did."""
+    """The cost with only the times of devices that delivered, and when the last of them did."""
     came = turn.outcome.delivered
     return replace(
         turn.cost,
@@ -38,13 +38,13 @@ def arrived(turn: EdgeRound) -> RoundCost:
 
 
 def failures_of(turn: EdgeRound) -> Failures:
-    """What failed in an edge round of a world where something can."""
+    """The failures of an edge round, in a world that has faults."""
     assert turn.outcome.failures is not None
     return turn.outcome.failures
 
 
 def counts(turn: EdgeRound) -> dict[str, IntArray]:
-    """Per edge: how many devices were to train, and what became of them."""
+    """For each edge server, how many devices were to train and how many failed in which way."""
     failures, outcome = failures_of(turn), turn.outcome
     refused, trained = outcome.is_refused, turn.plan.trained
 
@@ -63,19 +63,19 @@ def counts(turn: EdgeRound) -> dict[str, IntArray]:
 
 
 def wasted_j(turn: EdgeRound) -> float:
-    """Joules that devices spent on updates that did not count."""
+    """The joules that devices spent on updates that were not used."""
     counted = turn.outcome.delivered & ~turn.outcome.is_refused
     return float(turn.cost.energy_j[~counted].sum())
 
 
 def planned_time_s(done: GlobalRound) -> float:
-    """Seconds that the global round would have taken by its plans."""
+    """The seconds that the global round would have taken had everything gone as planned."""
     costs = [turn.outcome.planned for turn in done.edge_rounds]
     return float(np.max(np.sum([cost.edge_time_s + cost.backhaul_s for cost in costs], axis=0)))
 
 
 def round_columns(done: GlobalRound) -> Columns:
-    """Of one global round: the devices by what became of them, what was down, what it cost."""
+    """The failure columns of one global round: counts of devices, what was down, what it cost."""
     failures = done.last.outcome.failures
     if failures is None:
         return {}
@@ -91,13 +91,13 @@ def round_columns(done: GlobalRound) -> Columns:
 
 
 def parts_up(done: GlobalRound) -> int:
-    """In how many parts the servers that are up mix."""
+    """The number of connected components among the servers that are up."""
     up = np.flatnonzero(failures_of(done.last).server_up)
     return len(parts_of(done.last.gossip.links[np.ix_(up, up)])) if len(up) else 0
 
 
 def edge_columns(turn: EdgeRound) -> Columns:
-    """Of one edge round of every edge."""
+    """The failure columns of one edge round, for every edge server."""
     failures = turn.outcome.failures
     if failures is None:
         return {}
@@ -105,7 +105,7 @@ def edge_columns(turn: EdgeRound) -> Columns:
 
 
 def device_columns(turn: EdgeRound) -> Columns:
-    """Of one edge round of every device that was there to train."""
+    """The failure columns of one edge round, for every device that was there."""
     failures = turn.outcome.failures
     if failures is None:
         return {}
@@ -118,7 +118,7 @@ def device_columns(turn: EdgeRound) -> Columns:
 
 
 class FailureSums:
-    """Sums over a run."""
+    """Totals of failures over a run."""
 
     def __init__(self) -> None:
         self.counts = dict.fromkeys(COUNTS, 0)
@@ -127,7 +127,7 @@ class FailureSums:
         self.named: list[dict[str, Any]] = []
 
     def add(self, done: GlobalRound) -> None:
-        """Take in one global round."""
+        """Add one global round to the totals."""
         for turn in done.edge_rounds:
             for name, count in counts(turn).items():
                 self.counts[name] += int(count.sum())
@@ -156,7 +156,7 @@ class FailureSums:
             self.named.append(where | {"reason": REASONS[int(reasons[n])]})
 
     def summary(self) -> dict[str, Any]:
-        """What failed and what it cost, for the summary of the run."""
+        """The failures of the run and what they cost, for its summary."""
         return {
             "updates": dict(self.counts),
             "straggling": self.straggling,

@@ -1,4 +1,4 @@
-"""What is checked of a folder that may come from somebody else, before anything in it is changed.
+"""Checks of a folder that may come from another person, before anything in it is changed.
 
 A folder of results holds plain files and folders only. A link in it would have this program read,
 overwrite or remove what lies elsewhere, and a pipe would have it wait forever.
@@ -15,7 +15,7 @@ from fedrt.validation import shown
 
 
 def refuse_links(folder: Path, *, itself: bool = False) -> None:
-    """Complain about the first link in a folder of results, or about what is no plain file.
+    """Raise an error about the first link in a folder, or anything that is not a plain file.
 
     The folder itself may be named by a link, which is then the user's own, unless `itself` is said.
     """
@@ -44,6 +44,6 @@ def _raise(error: OSError) -> None:
 
 
 def open_lock(path: Path) -> int:
-    """A descriptor of the lock file, made if need be; never by way of a link, never emptied."""
+    """An open descriptor of the lock file, created if needed; links are never followed."""
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     return os.open(path, flags, 0o644)

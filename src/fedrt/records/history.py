@@ -1,4 +1,4 @@
-"""The history of a run as four tables, row by row as it goes on.
+"""The history of a run as four tables, to which rows are added as the run proceeds.
 
 rounds: one row per global round. edges: per edge and edge round. links: per link and global round.
 devices: per device and edge round. docs/runs.md lists the columns.
@@ -29,7 +29,7 @@ Columns = dict[str, Any]
 
 
 class History:
-    """Collects rows; `tables` gives all so far. Whoever reads them needs no other state."""
+    """Collects the rows of all tables during a run."""
 
     def __init__(self, mixing: str, *, devices: bool = True, links: bool = True) -> None:
         self.mixing = mixing
@@ -38,7 +38,7 @@ class History:
         self.last_edge_rows: list[Columns] = []
 
     def add(self, done: GlobalRound) -> None:
-        """Append the rows of one global round."""
+        """Add the rows of one global round."""
         self.chunks["rounds"].append(round_row(done, self.mixing) | round_columns(done))
         self.last_edge_rows = [edge_rows(turn, done) for turn in done.edge_rounds]
         self.chunks["edges"] += self.last_edge_rows
@@ -49,7 +49,7 @@ class History:
             self.chunks["links"].append(link_rows(done))
 
     def tables(self) -> dict[str, pa.Table]:
-        """Every table with all rows so far."""
+        """All tables with their rows so far."""
         import pyarrow as pa
 
         tables = {}
@@ -62,7 +62,7 @@ class History:
 
 
 def round_row(done: GlobalRound, mixing: str) -> Columns:
-    """One global round: its time, what has been spent, and how its links mix."""
+    """The row of one global round: its time, what was spent, and how its links mix."""
     last = done.last
     ledger, gossip = last.after, last.gossip
     zeta = slowest_contraction(mixing_of(gossip, mixing), gossip.links)
@@ -86,7 +86,10 @@ def round_row(done: GlobalRound, mixing: str) -> Columns:
 
 
 def edge_rows(turn: EdgeRound, done: GlobalRound) -> Columns:
-    """One edge round of every edge; compute and upload are those of its slowest device.
+    """The rows of one edge round, one per edge server, with the times of its slowest device.
+
+    Computing, upload, backhaul and waiting (for the slowest edge server, and for devices that
+    failed) add up to the time of the global round.
 
     They, the backhaul and the wait for the slowest edge (and for devices that failed) add up to the
     global round's time.
@@ -112,7 +115,10 @@ def edge_rows(turn: EdgeRound, done: GlobalRound) -> Columns:
 
 
 def link_rows(done: GlobalRound) -> Columns:
-    """Every link of the base graph in one global round; true distances where models train."""
+    """The rows of one global round, one per link of the base graph.
+
+    Distances are the true ones where models train.
+    """
     turn = done.last
     backhaul = turn.backhaul
     rows, cols = links_of(backhaul.base_graph)
@@ -130,7 +136,7 @@ def link_rows(done: GlobalRound) -> Columns:
 
 
 def device_rows(turn: EdgeRound) -> Columns:
-    """Every device in one edge round."""
+    """The rows of one edge round, one per device."""
     seen, plan, trained = turn.seen, turn.plan, turn.plan.trained
     count = seen.num_devices
     return {
@@ -153,6 +159,6 @@ def device_rows(turn: EdgeRound) -> Columns:
 
 
 def _over(turn: EdgeRound) -> Any:
-    """Beyond its allowance, per device; one that is left out spends nothing, whatever it has."""
+    """For each device, the joules beyond its allowance; 0 for one that the plan leaves out."""
     over = overspend_j(turn.cost.energy_j, turn.allowance_j)
     return np.where(turn.plan.trained, over, 0.0)

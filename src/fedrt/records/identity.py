@@ -1,4 +1,4 @@
-"""What a run is made from, kept beside it, so that going on with something else is noticed.
+"""The identity of a run: what it was started with, so that a change is noticed on resuming.
 
 `identity.json` holds every setting, option, seed and policy that a run was started with, digests of
 the files it names and of the user's own code, and, once training has begun, a digest of the data.
@@ -40,7 +40,7 @@ Note = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Identity:
-    """What a run or a comparison is made from."""
+    """Everything that a run or a comparison was started with."""
 
     said: Mapping[str, Any]
     """Every setting by its name; files and code by their digests."""
@@ -49,11 +49,11 @@ class Identity:
 
     @property
     def digest(self) -> str:
-        """Of what was said at the start."""
+        """A digest of the identity as it was at the start."""
         return _digest(self.said)
 
     def save(self, folder: Path) -> None:
-        """Put it beside the run."""
+        """Save the identity in the run's folder."""
         whole = {"said": dict(self.said), "later": dict(self.later)}
         write_json(folder / FILE, whole | {"digest": _digest(whole)})
 
@@ -65,7 +65,7 @@ def identity_of(
     options: Mapping[str, Any],
     more: Mapping[str, Any] | None = None,
 ) -> Identity:
-    """What a run with these is made from; loads the user's own code."""
+    """The identity of a run with the given settings; loads the user's own code."""
     said: dict[str, Any] = {"policy": ", ".join(policies), "seed": ", ".join(map(str, seeds))}
     table = table_of(scenario)
     _replace_files(table)
@@ -81,7 +81,7 @@ def identity_of(
 
 
 def read_identity(folder: Path, run: Mapping[str, Any]) -> Identity | None:
-    """What a folder was started with; None for folders older than this.
+    """The identity saved in a folder; None for folders of older versions.
 
     A clear complaint where it is missing, damaged or was edited.
     """
@@ -104,7 +104,7 @@ def read_identity(folder: Path, run: Mapping[str, Any]) -> Identity | None:
 
 
 def check_same(folder: Path, kept: Identity | None, now: Identity, note: Note) -> None:
-    """Complain if a run is not made any more from what it was started with, naming what changed."""
+    """Raise an error that names what has changed since a run was started."""
     if kept is None:
         note(f"note: {folder}: {OLD}")
         return
@@ -119,7 +119,7 @@ def check_same(folder: Path, kept: Identity | None, now: Identity, note: Note) -
 def check_later(
     folder: Path, kept: Identity | None, later: Mapping[str, Any], free: Mapping[str, Any]
 ) -> None:
-    """Keep what is found when training begins; complain if it was something else before.
+    """Save what is found when training begins; raise an error if it differs from before.
 
     What is free may change later; only what it was at first is kept.
     """
@@ -136,7 +136,7 @@ def check_later(
 
 
 def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What differs, each in words."""
+    """The differences between two identities, each as a phrase."""
     found = []
     for key in dict.fromkeys((*before, *now)):
         old, new = before.get(key), now.get(key)
@@ -163,13 +163,13 @@ def _name(key: str) -> str:
 
 
 def listed(found: Sequence[str]) -> str:
-    """The first few of the changes on one line."""
+    """The first few changes on one line."""
     more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
     return ", ".join(found[:MOST_NAMED]) + more
 
 
 def _replace_files(table: dict[str, Any]) -> None:
-    """What is in a file counts, not where it lies: data have a digest of their own."""
+    """Settings with digests in place of file paths: the contents count, not the location."""
     if table["learning"]["dataset"].endswith(".npz"):
         table["learning"]["dataset"] = "a file"
     for section in [*table.values(), *(table.get("faults") or {}).values()]:
@@ -178,7 +178,7 @@ def _replace_files(table: dict[str, Any]) -> None:
 
 
 def file_digest(path: Path) -> str:
-    """A digest of what a file holds, read in pieces."""
+    """A digest of a file's contents, read in blocks."""
     found = blake2b(digest_size=16)
     try:
         with open_regular(path, MOST_DATA) as file:
@@ -198,7 +198,7 @@ def _flatten(name: str, value: Any, into: dict[str, Any]) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """A setting as JSON holds it: itself, its text, or a digest of that where it is long."""
+    """A setting as a JSON value: itself, its text, or a digest if it is long."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, float) and math.isfinite(value):

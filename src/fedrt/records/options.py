@@ -1,4 +1,4 @@
-"""How a run is carried out: what its directory keeps, so that resuming needs no options."""
+"""The options of a run, which are saved in its folder so that resuming needs none."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CHUNK, WORKERS = Whole(1, 10_000_000), Whole(1, 10_000)
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a run is carried out; kept in its directory, so that resuming needs no options."""
+    """How a run is carried out: engine, processes, checkpoints and the like."""
 
     engine: str = setting(Text(), "stacked")
     device: str = setting(Text(), "cpu")
@@ -33,7 +33,7 @@ class RunOptions:
 
 
 def read_options(path: Path, table: Any) -> RunOptions:
-    """The options that the run.json of a folder holds."""
+    """The options saved in the run.json of a folder."""
     problems: list[str] = []
     options = read_table(RunOptions, table, f"{path / 'run.json'}: options", problems)
     if options is None:

@@ -1,4 +1,4 @@
-"""Removing a folder of results so that another takes its name: only what fedrt itself has made.
+"""Deleting an old folder of results that a new one replaces, if FedRT made all of it.
 
 Every entry is checked before the first one goes: with a file that fedrt has not made, a link, or a
 run that another process is at, nothing is removed. `run.json` goes last, so that a removal that was
@@ -37,7 +37,7 @@ REMAINS = {"run.json", ".lock"}
 
 
 def remove_results(path: Path) -> None:
-    """Remove a folder that a command has saved; a line about one that is not all fedrt's own."""
+    """Delete a folder that a command has saved; an error if FedRT did not make all of it."""
     files: list[Path] = []
     folders = [path]
     try:
@@ -58,7 +58,7 @@ def remove_results(path: Path) -> None:
 
 
 def _own_entries(path: Path, *, runs: bool) -> Iterator[tuple[Path, bool]]:
-    """Everything inside a folder of results and whether it is a folder, outer folders first."""
+    """All files and folders in a folder of results, outer folders first."""
     if not _is_folder(path):
         raise InputError(f"{path}: is no folder that fedrt has made; `overwrite` leaves it alone")
     if not _is_remains(path):
@@ -85,7 +85,7 @@ def _is_run(path: Path) -> bool:
 
 
 def _is_remains(path: Path) -> bool:
-    """Whether a folder holds no more than what the removal of one of fedrt's may have left."""
+    """Whether a folder holds only what an interrupted deletion of results may have left."""
     if not set(os.listdir(path)) <= REMAINS:
         return False
     try:

@@ -1,4 +1,4 @@
-"""Distances between edge models that are already known: a run's own, or the world's stand-in."""
+"""Consensus distances that are known in advance: a finished run's, or drawn ones."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ FloatArray = NDArray[np.float64]
 
 
 def stand_in_distances(world: SimulatedWorld) -> list[FloatArray]:
-    """What stands in for distances in a run without training, for every global round."""
+    """The drawn distances of a run without training, for every global round."""
     return [world.stand_in_distance(t) for t in range(world.scenario.rounds.global_rounds)]
 
 
 def recorded_distances(path: Path, world: SimulatedWorld) -> list[FloatArray]:
-    """What the coordinator of a finished run planned with, from its `links` table.
+    """The distances that a finished run planned with, from its `links` table.
 
     The table has the links of the base graph. Other pairs are 0 here: no choice of links changes
     what they leave unlinked, so they raise both sides of the consensus limit alike.

@@ -1,4 +1,4 @@
-"""The record of a global round: everything the rest of the run depends on, as named arrays.
+"""The record of a global round as named arrays: all that the rest of the run depends on.
 
 What was seen, what was planned and what happened in each of its edge rounds. A run that was stopped
 goes on from its records: nothing in them is computed, drawn or measured again.
@@ -25,7 +25,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 class Kind(NamedTuple):
-    """What an array holds and over what: N devices, C edge servers, M metrics."""
+    """The type of an array and its axes: N devices, C edge servers, M metrics."""
 
     dtype: str
     axes: str
@@ -81,7 +81,7 @@ METRICS = {"names": Kind("str", ""), "values": Kind(REAL, "M")}
 
 
 class RunSize(NamedTuple):
-    """How many devices and edge servers a run has, and edge rounds in a global round."""
+    """The numbers of devices, edge servers and edge rounds of a run."""
 
     devices: int
     edges: int
@@ -89,17 +89,20 @@ class RunSize(NamedTuple):
 
     @staticmethod
     def of(scenario: Scenario) -> RunSize:
-        """The size of a scenario's runs."""
+        """The size of a run of the given scenario."""
         fleet, rounds = scenario.fleet, scenario.rounds
         return RunSize(fleet.num_devices, fleet.num_edges, rounds.edge_rounds)
 
 
 class BadRecordError(ValueError):
-    """Arrays that are not the record of a global round."""
+    """Raised for arrays that are not a valid record of a global round."""
 
 
 def packed(edge_rounds: Sequence[PastEdgeRound]) -> Arrays:
-    """The named arrays of a global round; what was seen as in the edge round before is left out."""
+    """The record of a global round as named arrays.
+
+    Observed values that equal those of the edge round before are left out.
+    """
     found: Arrays = {"edge_rounds": np.array(len(edge_rounds))}
     before: Arrays = {}
     for r, done in enumerate(edge_rounds):
@@ -157,7 +160,7 @@ def _arrays_of(done: PastEdgeRound) -> Arrays:
 
 
 def unpacked(arrays: Mapping[str, NDArray[Any]], size: RunSize, t: int) -> list[PastEdgeRound]:
-    """The edge rounds of global round t; `BadRecordError` about anything else."""
+    """The edge rounds in the record of global round t; `BadRecordError` if it is invalid."""
     left = dict(arrays)
     count = left.pop("edge_rounds", None)
     if count is None or count.shape or count.dtype.kind not in "iu":
@@ -180,7 +183,7 @@ def unpacked(arrays: Mapping[str, NDArray[Any]], size: RunSize, t: int) -> list[
 
 
 class _Reader:
-    """Takes an edge round's arrays apart again, and looks at every one."""
+    """Reads one edge round from named arrays and checks each of them."""
 
     def __init__(self, arrays: Arrays, size: RunSize) -> None:
         self.arrays, self.fleet = arrays, size
@@ -193,7 +196,7 @@ class _Reader:
         self.used: set[str] = set()
 
     def edge_round(self) -> PastEdgeRound:
-        """What the arrays say."""
+        """The edge round that the arrays describe."""
         backhaul = self.one("backhaul", BACKHAUL, CONTRACTION_LIMIT, make=Backhaul)
         seen = self.needed(self.one("seen", SEEN, make=Observation, backhaul=backhaul))
         gossip = self.one("gossip", GOSSIP, WEIGHTS, make=Gossip)
@@ -223,7 +226,7 @@ class _Reader:
         return PastEdgeRound(seen, plan, self.needed(outcome))
 
     def check_devices(self, seen: Observation) -> None:
-        """Complain about devices or edge servers that the run does not have."""
+        """Raise an error about devices or edge servers that the run does not have."""
         device, edge = seen.device, seen.edge_of_device
         if len(np.unique(device)) < len(device) or not _within(device, self.fleet.devices):
             raise BadRecordError("its devices are not those of the run")
@@ -231,7 +234,7 @@ class _Reader:
             raise BadRecordError("its devices are not ordered by edge server")
 
     def reasons(self) -> dict[str, Any]:
-        """Why updates were refused, where the record says."""
+        """The reasons for which updates were refused, if the record has them."""
         found = self.values("refused", REFUSED) or {}
         for numbers in found.values():
             if not _within(numbers - ACCEPTED, len(REASONS) - ACCEPTED):
@@ -239,7 +242,7 @@ class _Reader:
         return found
 
     def needed(self, part: Any) -> Any:
-        """The part, if it is there."""
+        """A required object; an error if the record lacks it."""
         if part is None:
             raise BadRecordError("it lacks a part of an edge round")
         return part
@@ -253,14 +256,14 @@ class _Reader:
         make: Callable[..., Any],
         **more: Any,
     ) -> Any:
-        """The object of a part; None where the record has no such part."""
+        """An optional object; None if the record lacks it."""
         values = self.values(part, kinds, perhaps or {})
         return None if values is None else make(**values, **more)
 
     def values(
         self, part: str, kinds: Mapping[str, Kind], perhaps: Mapping[str, Kind] | None = None
     ) -> dict[str, Any] | None:
-        """The checked values of a part by name; None where the record has no such part."""
+        """The checked fields of an object by name; None if the record lacks it."""
         if not any(name.startswith(f"{part}.") for name in self.arrays):
             return None
         found = {}
@@ -273,7 +276,7 @@ class _Reader:
         return found
 
     def value(self, name: str, kind: Kind) -> Any:
-        """One array, or the number or text in it, if it is of its kind."""
+        """One checked array, or the number or text that it holds."""
         array = self.arrays[name]
         self.used.add(name)
         if kind.axes == "M":
@@ -291,7 +294,7 @@ class _Reader:
 
 
 def _check_place(seen: Observation, t: int, r: int, size: RunSize) -> None:
-    """Complain about an edge round that belongs elsewhere, or lacks what its place asks for."""
+    """Raise an error about an edge round with wrong numbers, or without what its place needs."""
     if (seen.t, seen.r) != (t, r):
         raise BadRecordError(
             f"it has edge round {seen.r} of global round {seen.t} in another's place"

@@ -1,4 +1,4 @@
-"""What is kept of a run while it goes on, and its outcome in a few numbers."""
+"""The summary of a run: its outcome in a few numbers, collected during the run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PARTS = ("compute_s", "upload_s", "backhaul_s", "waiting_s")
 
 
 class Account:
-    """The history of a run and the sums that its summary needs."""
+    """The history of a run and the totals for its summary."""
 
     def __init__(self, world: World, policy: Policy, device_rows: bool | None = None) -> None:
         self.world, self.policy = world, policy
@@ -36,7 +36,7 @@ class Account:
         self.failures = None if world.faults is None else FailureSums()
 
     def add(self, done: GlobalRound) -> None:
-        """Take in one global round."""
+        """Add one global round."""
         self.last = done
         self.history.add(done)
         if self.failures is not None:
@@ -51,7 +51,7 @@ class Account:
             self.measured.append(row | {"accuracy": done.metrics["accuracy"]})
 
     def summary(self, targets: Sequence[float] = ()) -> Summary:
-        """The outcome of the run; accuracies only where models were trained."""
+        """The outcome of the run; accuracies only if models were trained."""
         assert self.last is not None
         ledger = self.last.last.after
         over = ledger.overspent_j
@@ -82,7 +82,7 @@ class Account:
         return outcome
 
     def _reached(self, target: float) -> dict[str, float | None]:
-        """When, and at what energy, an evaluation first showed the accuracy; null for never."""
+        """The time and energy at which an accuracy was first reached; null if it never was."""
         for row in self.measured:
             if row["accuracy"] >= target:
                 return {"time_s": row["ends_at_s"], "energy_j_mean": row["energy_j_mean"]}
@@ -90,5 +90,5 @@ class Account:
 
 
 def _known(value: float) -> float | None:
-    """The number, or None for NaN: nobody trained."""
+    """The number, or None for NaN."""
     return None if math.isnan(value) else value

@@ -1,4 +1,4 @@
-"""How a run was tuned when it began, and what is told where its tuning file says something else.
+"""The tuning of a run's engine as saved in its folder, and checks that it has not changed.
 
 How many devices train at a time and in how many processes moves the rounding of sums: a run that
 goes on in another way has other bits from there on. `identity.json` keeps what the run began with.
@@ -20,7 +20,7 @@ FILE, KEY = "tuning.json", "tuning"
 
 
 def read_tuning_file(file: Path) -> Mapping[str, Any] | None:
-    """What a run's tuning file says; None where it says nothing that can be read."""
+    """The contents of a run's tuning file; None if it cannot be read."""
     try:
         found = parse_json(read_text(file))[KEY]
     except (OSError, ValueError, KeyError, TypeError, RecursionError, InputError):
@@ -29,7 +29,7 @@ def read_tuning_file(file: Path) -> Mapping[str, Any] | None:
 
 
 def mend_tuning_file(file: Path, kept: Identity | None, *, begun: bool, note: Note) -> None:
-    """Before a run goes on: write a file that is missing or damaged again as the run began."""
+    """Restore a missing or damaged tuning file before a run is resumed."""
     found = read_tuning_file(file)
     began = None if kept is None else kept.later.get(KEY)
     what = "is damaged" if file.exists() else "is missing"
@@ -45,7 +45,7 @@ def mend_tuning_file(file: Path, kept: Identity | None, *, begun: bool, note: No
 
 
 def tell_edited_tuning(file: Path, kept: Identity | None, note: Note) -> None:
-    """After the engine is made: say where it trains in another way than the run began."""
+    """Warn if the engine is tuned differently from when the run began."""
     found = read_tuning_file(file)
     began = None if kept is None else kept.later.get(KEY)
     if isinstance(began, dict) and found is not None and dict(found) != began:
@@ -56,7 +56,7 @@ def tell_edited_tuning(file: Path, kept: Identity | None, note: Note) -> None:
 
 
 def _alike(found: Mapping[str, Any], began: Mapping[str, Any]) -> bool:
-    """Whether a table has the fields of the other, each of its kind."""
+    """Whether two tables have the same fields with values of the same types."""
     return found.keys() == began.keys() and all(
         type(found[name]) is type(value) and (type(value) is not int or found[name] >= 1)
         for name, value in began.items()

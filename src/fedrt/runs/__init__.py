@@ -1,4 +1,4 @@
-"""Whole runs: the loop, its history, and the directory it is saved in."""
+"""Whole runs: the loop, executors, the coordinator's belief, and the rounds they produce."""
 
 from __future__ import annotations
 

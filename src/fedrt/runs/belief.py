@@ -20,7 +20,7 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Distances:
-    """How far the edge models are apart when the links are chosen."""
+    """The consensus distances at the moment when links are chosen: believed and true."""
 
     believed: FloatArray
     """What the coordinator plans with; pairs without a link are estimates."""
@@ -29,7 +29,7 @@ class Distances:
 
 @dataclass(frozen=True)
 class Belief:
-    """The coordinator's estimate, and what the next update of it will rest on."""
+    """The coordinator's estimate of consensus distances, and the data for its next update."""
 
     estimate: DistanceEstimate
     linked: BoolMatrix
@@ -39,11 +39,11 @@ class Belief:
 
     @staticmethod
     def first(base_graph: BoolMatrix, start: ModelDistances) -> Belief:
-        """Before the first round."""
+        """The belief before the first round."""
         return Belief(DistanceEstimate.unknown(len(base_graph)), base_graph, start)
 
     def update(self, links_up: BoolMatrix) -> Belief:
-        """The belief when links are chosen: what the pairs that can compare say, is taken in.
+        """The belief when links are chosen, updated by the pairs of servers that can measure.
 
         Servers that cannot reach each other now cannot compare their models.
         """
@@ -59,20 +59,20 @@ class Belief:
 
     @property
     def distances(self) -> Distances:
-        """What is believed and what is true."""
+        """The believed and the true consensus distances."""
         return Distances(self.estimate.distance, self.newest.true)
 
     @property
     def mean_error(self) -> float:
-        """The mean of estimate less truth over the pairs that could not compare; NaN for none."""
+        """The mean of estimate minus truth over pairs that could not measure; NaN for none."""
         unmeasured = ~self.linked & ~np.eye(len(self.linked), dtype=bool)
         gap = self.estimate.distance - self.newest.true
         return float(gap[unmeasured].mean()) if unmeasured.any() else np.nan
 
     def after(self, outcome: Outcome) -> Belief:
-        """The belief once an edge round is over: what it tells of distances is used later."""
+        """The belief after an edge round, with the distances that its outcome reports."""
         return self if outcome.distances is None else replace(self, newest=outcome.distances)
 
     def after_gossip(self, links: BoolMatrix) -> Belief:
-        """The belief once the servers have gossiped over these links."""
+        """The belief after the servers have gossiped over these links."""
         return replace(self, linked=links)

@@ -1,4 +1,4 @@
-"""Who carries out a plan: the simulated executor, and what it needs of the models it trains."""
+"""Executors, which carry out plans, and the interface of the models that they train."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ FloatArray = NDArray[np.float64]
 
 
 class Executor(Protocol):
-    """Carries out plans, and tells what happened."""
+    """Carries out plans and returns what happened."""
 
     @property
     def start(self) -> ModelDistances:
-        """How far the edge models are apart before the first round."""
+        """The distances between the edge models before the first round."""
         ...
 
     def run(self, seen: Observation, plan: Plan) -> Outcome:
@@ -32,28 +32,28 @@ class Executor(Protocol):
 
 
 class Models(Protocol):
-    """The edge servers' models: really trained ones, or what stands in for them."""
+    """The edge servers' models: trained ones, or a stand-in without training."""
 
     @property
     def start(self) -> ModelDistances:
-        """How far they are apart before the first round."""
+        """The distances between the models before the first round."""
         ...
 
     def train(self, seen: Observation, plan: Plan, outcome: Outcome) -> Updates | None:
-        """Train the devices whose updates arrive, and average them; None where nothing trains."""
+        """Train the devices whose updates arrive and aggregate them; None if nothing is trained."""
         ...
 
     def distances(self, t: int) -> ModelDistances:
-        """How far they are apart now, for the choice of links in global round t."""
+        """The present distances between the models, for the choice of links in global round t."""
         ...
 
     def mix(self, t: int, gossip: Gossip) -> Mapping[str, float]:
-        """Carry out the gossip that ends global round t; what is to be recorded of the round."""
+        """Carry out the gossip that ends global round t; return the metrics to record."""
         ...
 
 
 class StandIn:
-    """No training: distances are drawn, and every pair of servers knows them."""
+    """A stand-in for models in runs without training: distances are drawn and known to all."""
 
     def __init__(self, world: SimulatedWorld) -> None:
         self.world = world
@@ -74,7 +74,10 @@ class StandIn:
 
 @dataclass(frozen=True)
 class Recorded:
-    """No training: the distances of every global round are given, and perhaps its metrics."""
+    """A stand-in for models whose distances in every global round are given.
+
+    Metrics of the rounds may be given too.
+    """
 
     by_round: Sequence[FloatArray]
     metrics: Sequence[Mapping[str, float]] = ()
@@ -94,12 +97,12 @@ class Recorded:
 
 
 def known_to_all(distance: FloatArray) -> ModelDistances:
-    """Distances that every pair of servers can tell."""
+    """Distances that every pair of servers has measured."""
     return ModelDistances(distance, np.ones(distance.shape, dtype=bool))
 
 
 class SimulatedExecutor:
-    """Carries out plans in a simulated world: the cost model tells times and energies."""
+    """Carries out plans in a simulated world, with times and energies of the cost model."""
 
     def __init__(self, world: SimulatedWorld, models: Models | None = None) -> None:
         self.world, self.models = world, models or StandIn(world)
@@ -127,7 +130,7 @@ class SimulatedExecutor:
 
 
 def outcome_with(outcome: Outcome, updates: Updates) -> Outcome:
-    """The outcome with what training says of the updates."""
+    """The outcome with the results of training: refused updates and bytes sent."""
     cost = outcome.cost
     if updates.upload_bytes is not None:
         cost = replace(cost, upload_bytes=updates.upload_bytes)

@@ -1,4 +1,4 @@
-"""The loop: observe, plan, carry out, charge. docs/architecture.md shows it in one picture."""
+"""The loop of a run: observe, plan, carry out, charge. docs/architecture.md draws it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Past = Sequence[Sequence[PastEdgeRound]]
 
 
 def make_world(scenario: Scenario, seed: int, data_dir: Path | None = None) -> SimulatedWorld:
-    """The world of a scenario; what the scenario leaves to be measured is measured first."""
+    """The simulated world of a scenario, after measuring the settings given as "measured"."""
     if scenario.needs_measuring:
         need('"measured" settings', "torch")
         from fedrt.learning.measure import measure
@@ -48,12 +48,12 @@ def make_world(scenario: Scenario, seed: int, data_dir: Path | None = None) -> S
 def simulate_rounds(
     world: SimulatedWorld, policy: Policy, models: Models | None = None
 ) -> Iterator[GlobalRound]:
-    """Every global round of a run in a simulated world; without models, nothing is trained."""
+    """Yield every global round of a run in a simulated world; without models nothing is trained."""
     return run_rounds(world, policy, SimulatedExecutor(world, models))
 
 
 def open_ledger(world: World) -> Ledger:
-    """The books of a run before its first round."""
+    """The ledger of a run before its first round."""
     rounds, horizon = world.scenario.rounds, world.scenario.control.energy_horizon
     return Ledger.open(
         world.fleet.energy_budget_j,
@@ -74,7 +74,7 @@ def run_rounds(
     ledger: Ledger | None = None,
     belief: Belief | None = None,
 ) -> Iterator[GlobalRound]:
-    """Every global round of a run, one after the other.
+    """Yield every global round of a run, one after the other.
 
     Rounds in `past` are over: the policy plans them again, which brings back whatever it remembers,
     but what was seen, carried out and happened is taken from there. With a ledger and a belief of
@@ -106,7 +106,7 @@ def run_rounds(
 
 @dataclass(frozen=True)
 class _Run:
-    """What all edge rounds of a run share."""
+    """The parts of a run that all its edge rounds share."""
 
     world: World
     policy: Policy
@@ -117,7 +117,7 @@ class _Run:
     def edge_round(
         self, t: int, r: int, ledger: Ledger, backhaul: Backhaul | None = None
     ) -> EdgeRound:
-        """Observe, plan, carry out and charge one edge round; with a backhaul, the last one."""
+        """Observe, plan, carry out and charge one edge round; a backhaul marks the last one."""
         over = self.past[t][r] if t < len(self.past) else None
         seen = replace(self.world.observe(t, r), backhaul=backhaul) if over is None else over.seen
         beside = None if self.reference is None else self.reference.plan(seen)
@@ -136,7 +136,7 @@ class _Run:
         return EdgeRound(seen, plan, outcome, allowance_j, ledger.charge(outcome))
 
     def backhaul_bps(self, t: int) -> FloatArray:
-        """The speeds of the links in global round t, as recorded or as the world has them."""
+        """The link speeds in global round t, from the records or from the world."""
         if t < len(self.past):
             backhaul = self.past[t][-1].seen.backhaul
             assert backhaul is not None
@@ -152,7 +152,7 @@ class _Run:
     def _refuse_if_strict(
         self, seen: Observation, plan: Plan, allowance_j: FloatArray, ledger: Ledger
     ) -> None:
-        """Complain about a plan that breaks a limit, where the scenario forbids that.
+        """Raise an error about a plan that breaks a limit, if the scenario's budgets are strict.
 
         A user's policy may call a plan feasible that is not: the books decide.
         """
@@ -184,7 +184,7 @@ def _refuse_plan(
 
 
 def _refuse_hopeless_budgets(world: World) -> None:
-    """Budgets below what computing at f_min alone takes over the run, before it starts."""
+    """Raise an error about budgets too small for a whole run at the lowest CPU frequency."""
     rounds, fleet = world.scenario.rounds, world.fleet
     edge_rounds = rounds.global_rounds * rounds.edge_rounds * world.participation
     need_j = edge_rounds * fleet.capacitance / 2 * world.cycles * fleet.cpu_min_hz**2

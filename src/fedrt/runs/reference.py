@@ -1,4 +1,4 @@
-"""FedRT run beside another policy, round by round, on the same world with books of its own.
+"""The reference: the policy `fedrt`, run in the same world beside another policy.
 
 A policy may want to be held against FedRT: what it would have spent and how far it would be by now,
 and how well its gossip mixes. All of it comes from rounds that have been seen: a plan of FedRT for
@@ -33,7 +33,7 @@ LEAST_RHO = 1e-9
 
 @dataclass
 class Reference:
-    """FedRT in the same world, what its gossip leaves, and who was slow."""
+    """The policy `fedrt` in the same world: its ledger, its contraction, and slow devices."""
 
     scenario: Scenario
     ledger: Ledger
@@ -44,7 +44,7 @@ class Reference:
     """Its plan for the edge round that is under way."""
 
     def plan(self, seen: Observation) -> ReferenceRound:
-        """Plan the coming edge round; what of it is known before it begins."""
+        """Plan the coming edge round; return what is known of the reference before it begins."""
         self.planned = FedRT().plan(seen, PartOfBooks(self.ledger, seen.device))
         found = reference_round(self.ledger, seen, self.planned, self.scenario.control.mixing)
         self.contraction = found.contraction
@@ -54,7 +54,7 @@ class Reference:
         return replace(found, slowness=self.slowness.expected(seen.device, deadline))
 
     def charge(self, seen: Observation, failures: Failures | None) -> None:
-        """Charge what would have become of that plan, now that it is known what failed."""
+        """Charge the reference for its plan, once it is known which devices failed."""
         assert self.planned is not None
         rules = failure_rules(self.scenario)
         self.ledger = self.ledger.charge(simulate(self.planned, seen, failures, rules))
@@ -70,7 +70,7 @@ class Reference:
 
 
 def reference_round(before: Ledger, seen: Observation, plan: Plan, mixing: str) -> ReferenceRound:
-    """What is known of a plan of FedRT, whose books are `before`, when the edge round begins.
+    """What is known of a plan of `fedrt`, with the ledger `before`, when the edge round begins.
 
     `mixing` is the rule for the weights of its gossip. Nothing is known to fail.
     """
@@ -97,7 +97,7 @@ def reference_round(before: Ledger, seen: Observation, plan: Plan, mixing: str) 
 
 
 def reference_for(policy: Policy, world: World, ledger: Ledger) -> Reference | None:
-    """FedRT beside a policy that asks for it, or for its contraction; the books are still empty."""
+    """The reference for a policy that asks for it or for its contraction limit, else None."""
     own_limit = uses_contraction_limit(policy) and isinstance(
         world.scenario.control.contraction_limit, str
     )
@@ -107,7 +107,7 @@ def reference_for(policy: Policy, world: World, ledger: Ledger) -> Reference | N
 
 
 def contraction_limit(scenario: Scenario, reference: Reference | None) -> float:
-    """Rho of the coming round: the scenario's, or what FedRT's own plan for it leaves."""
+    """The contraction limit rho of the coming round: the scenario's, or that of the reference."""
     given = scenario.control.contraction_limit
     if not isinstance(given, str):
         return given

@@ -1,4 +1,4 @@
-"""A round of a run as it is kept: what was seen, planned and what happened, and the books after."""
+"""The rounds of a run: what was observed and planned, what happened, and the ledger after it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class PastEdgeRound:
-    """An edge round that is over: all that the rest of the run depends on."""
+    """An edge round that has ended, with all that the rest of the run depends on."""
 
     seen: Observation
     plan: Plan
@@ -28,24 +28,24 @@ class PastEdgeRound:
 
 @dataclass(frozen=True)
 class EdgeRound(PastEdgeRound):
-    """The same with the energy it was allowed and the books after it."""
+    """An edge round that has ended, with its energy allowances and the ledger after it."""
 
     allowance_j: FloatArray
     after: Ledger
 
     @property
     def t(self) -> int:
-        """The global round."""
+        """The number of the global round, from 0."""
         return self.seen.t
 
     @property
     def r(self) -> int:
-        """The edge round in it."""
+        """The number of the edge round within its global round, from 0."""
         return self.seen.r
 
     @property
     def cost(self) -> RoundCost:
-        """What was charged."""
+        """What the ledger was charged."""
         return self.outcome.cost
 
     @property
@@ -56,14 +56,14 @@ class EdgeRound(PastEdgeRound):
 
     @property
     def backhaul(self) -> Backhaul:
-        """The backhaul as it was seen; only of the last edge round of a global round."""
+        """The observed backhaul; only the last edge round of a global round has one."""
         assert self.seen.backhaul is not None
         return self.seen.backhaul
 
 
 @dataclass(frozen=True)
 class GlobalRound:
-    """The edge rounds up to one gossip of the servers."""
+    """A global round: its edge rounds, and the gossip that ends it."""
 
     edge_rounds: tuple[EdgeRound, ...]
     time_s: float
@@ -77,5 +77,5 @@ class GlobalRound:
 
     @property
     def last(self) -> EdgeRound:
-        """The edge round that ends in gossip."""
+        """The last edge round, which ends in gossip."""
         return self.edge_rounds[-1]

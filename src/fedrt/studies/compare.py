@@ -2,7 +2,7 @@
 
 All policies of a seed go through each global round together. Training does not depend on seconds or
 joules, so as long as two policies have used the same links, steps and devices their models are the
-same to the bit: the learners know by keys (`learning.learner`), and the second takes the first's.
+same to the bit: the learners know by keys (`learning.trainer`), and the second takes the first's.
 
 A comparison is a folder of run directories, each with checkpoints until it has ended, so it goes on
 after a stop as a single run does.

@@ -1,4 +1,4 @@
-"""What happens: channels, bandwidths and links as the controller sees them, round by round."""
+"""The world: fleet, channels, bandwidths, links, traces and faults, round by round."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who fails when, as processes: asked for a round in any order, the same for every policy."""
+"""Random processes of failures: the same for every policy, whatever the order of asking."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ Draw = Callable[[int], FloatArray]
 
 
 class Flags(Protocol):
-    """Who is down."""
+    """A process that says which devices, servers or links are down."""
 
     def at(self, step: int) -> BoolArray:
-        """As of one step, counted from 0."""
+        """Which of them are down at one step, counted from 0."""
         ...
 
 
 @dataclass(frozen=True)
 class RandomFlags:
-    """Down with one probability, anew every step."""
+    """Each is down with a fixed probability, drawn independently at every step."""
 
     probability: float
     draw: Draw
@@ -38,7 +38,9 @@ class RandomFlags:
 
 
 class MarkovFlags:
-    """Up and down by turns: up ends with probability 1 / mean_up a step, down with 1 / mean_down.
+    """Each alternates between up and down, as a two-state Markov chain.
+
+    Up ends with probability 1 / mean_up a step, down with 1 / mean_down.
 
     Stationary from the first step on. A state depends on all before it, so the last one is kept and
     an earlier step starts over.
@@ -65,7 +67,7 @@ class MarkovFlags:
 
 @dataclass(frozen=True)
 class TableFlags:
-    """Down where a trace says so; it starts again when it ends."""
+    """Down where a trace says so; the trace is repeated when it ends."""
 
     table: BoolArray
     """The steps on the first axis."""
@@ -76,7 +78,7 @@ class TableFlags:
 
 @dataclass(frozen=True)
 class Some:
-    """Another process, for some only."""
+    """Another process, restricted to some of the devices, servers or links."""
 
     inner: Flags
     concerned: BoolArray
@@ -87,7 +89,7 @@ class Some:
 
 @dataclass(frozen=True)
 class Never:
-    """Nobody ever fails."""
+    """A process in which nothing ever fails."""
 
     nobody: BoolArray
 
@@ -96,7 +98,7 @@ class Never:
 
 
 class Cuts:
-    """When the backhaul is cut in two, and which servers are on the one side.
+    """A process that splits the backhaul in two, and says which servers are on one side.
 
     The sides stay as they are until the cut has healed; the next one has its own.
     """
@@ -106,7 +108,7 @@ class Cuts:
         self.began: list[int | None] = []
 
     def at(self, step: int) -> BoolArray:
-        """The servers on one side; all False when there is no cut."""
+        """The servers on one side of the cut; all False when there is none."""
         while len(self.began) <= step:
             now = len(self.began)
             before = self.began[-1] if self.began else None
@@ -119,7 +121,7 @@ class Cuts:
 
 
 def drawn_flags(settings: Random | Markov, draw: Draw) -> Flags:
-    """The process of the given kind on the given draws."""
+    """The failure process of the given kind on the given random draws."""
     if isinstance(settings, Random):
         return RandomFlags(settings.probability, draw)
     return MarkovFlags(settings, draw)
@@ -127,7 +129,7 @@ def drawn_flags(settings: Random | Markov, draw: Draw) -> Flags:
 
 @dataclass(frozen=True)
 class _ZeroOrOne(Real):
-    """What a trace of failures may hold."""
+    """The rule for the values in a trace of failures: 0 or 1."""
 
     @property
     def wording(self) -> str:

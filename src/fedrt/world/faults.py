@@ -1,4 +1,4 @@
-"""What fails in the world: devices, servers and links, every round a function of the seed.
+"""The faults of a simulated world: devices, servers and links that fail, keyed by the seed.
 
 Who has left, which servers are down and which links, is known when a round is planned. Who falls
 silent and who is slow shows only in the course of the edge round.
@@ -40,7 +40,7 @@ SPEED = Real(above=0, most=1)
 
 @dataclass(frozen=True)
 class Failures:
-    """What fails in one edge round; arrays over devices are in the order of the observation."""
+    """What fails in one edge round; arrays over devices have the order of the observation."""
 
     silent: BoolArray
     cpu_fraction: FloatArray
@@ -78,11 +78,11 @@ class FaultyWorld:
         self._cut = self._cuts(faults.cut)
 
     def starts(self, t: int, expected: IntArray, edge: IntArray) -> BoolArray:
-        """Which of the devices that were to train are there, at servers that are up."""
+        """Which of the devices that were drawn to train are there, at servers that are up."""
         return ~self._absent.at(t)[expected] & self.server_up(t)[edge]
 
     def failures(self, seen: Observation, expected: IntArray, edge: IntArray) -> Failures:
-        """What fails in an edge round for which `expected` were to train, each at its `edge`."""
+        """What fails in an edge round in which the devices `expected` were to train."""
         t, who = seen.t, seen.device
         step = t * self.rounds.edge_rounds + seen.r
         server_up, present = self.server_up(t), ~self._absent.at(t)[expected]
@@ -106,7 +106,7 @@ class FaultyWorld:
         return ~self._server_down.at(t)
 
     def links_up(self, t: int) -> BoolMatrix:
-        """The links of the base graph that can be used in global round t: the round's base graph.
+        """The links of the base graph that can be used in global round t.
 
         Both ends up, the link itself up, and not across a cut.
         """
@@ -116,7 +116,7 @@ class FaultyWorld:
 
     @cached_property
     def attackers(self) -> BoolArray:
-        """Per device: whether it sends something else than it trained, all through the run."""
+        """For each device, whether it is an attacker, throughout the run."""
         attack, fleet = self.settings.attack, self.fleet
         chosen = np.zeros(fleet.num_devices, dtype=bool)
         if attack is None:
@@ -145,7 +145,7 @@ class FaultyWorld:
         *,
         by_edge_round: bool = False,
     ) -> Flags:
-        """The process of one kind of fault; a trace's column for the value is called `name`."""
+        """The process of one kind of fault; `name` is its value column in a trace."""
         if settings is None:
             return Never(np.zeros(len(keys), dtype=bool))
         if isinstance(settings, Trace):
@@ -159,7 +159,7 @@ class FaultyWorld:
     def _table(
         self, settings: Trace, name: str, whom: str, keys: KeyArray, rule: Real, by_edge_round: bool
     ) -> FloatArray:
-        """A trace's values, the steps on the first axis."""
+        """The values of a trace, with time on the first axis."""
         sizes = {"global_round": 0}
         if by_edge_round:
             sizes["edge_round"] = self.rounds.edge_rounds

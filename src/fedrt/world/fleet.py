@@ -1,4 +1,4 @@
-"""The devices of a scenario as arrays, with what is drawn once for each of them."""
+"""The devices and edge servers of a scenario as arrays, with what is drawn once for each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KeyArray = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class FleetArrays:
-    """One entry per device, ordered by cluster. Keys say who is who in everything drawn."""
+    """The constants of every device, ordered by cluster; keys identify devices in random draws."""
 
     device_key: KeyArray
     edge_key: KeyArray
@@ -72,12 +72,12 @@ def draw_fleet(scenario: Scenario, seed: int) -> FleetArrays:
 
 
 def edge_of_devices(scenario: Scenario) -> NDArray[np.int64]:
-    """The edge server of every device: nothing about it is drawn."""
+    """The edge server of every device at the start; nothing about it is random."""
     return np.repeat(np.arange(scenario.fleet.num_edges), cluster_sizes(scenario))
 
 
 def cluster_sizes(scenario: Scenario) -> NDArray[np.int64]:
-    """Devices per edge server; they add up to num_devices and none is zero."""
+    """The number of devices of each edge server; none is zero."""
     fleet = scenario.fleet
     if not isinstance(fleet.cluster_sizes, str):
         return np.array(fleet.cluster_sizes)

@@ -1,4 +1,4 @@
-"""The base graph: which servers have a link at all."""
+"""Base graphs: which pairs of edge servers have a link at all."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_TRIES = 1000
 def draw_base_graph(
     graph: BaseGraph, edge_key: NDArray[np.int64], seed: int
 ) -> tuple[BoolMatrix, str]:
-    """A connected graph over the servers, and in words how it was made."""
+    """A connected base graph over the servers, and a sentence on how it was made."""
     size = len(edge_key)
     by_key = np.zeros((size, size), dtype=bool)
     order = np.arange(size)
@@ -54,7 +54,7 @@ def draw_base_graph(
 def _erdos_renyi(
     probability: float, edge_key: NDArray[np.int64], seed: int
 ) -> tuple[BoolMatrix, str]:
-    """Drawn again until connected; after 1,000 tries the parts are joined by random links."""
+    """A random graph, drawn again until connected; after 1,000 tries its components are joined."""
     name = f"Erdos-Renyi, p = {probability:g}"
     graph = np.zeros((len(edge_key), len(edge_key)), dtype=bool)
     for attempt in range(MOST_TRIES):
@@ -68,7 +68,7 @@ def _erdos_renyi(
 
 
 def _join_parts(graph: BoolMatrix, edge_key: NDArray[np.int64], seed: int) -> int:
-    """Add random links between parts, in place, until the graph is connected; how many."""
+    """Add random links between components, in place, until the graph is connected; their number."""
     source = stream(seed, "base graph joints")
     rank = source.permutation(int(edge_key.max()) + 1)[edge_key]
     joined = 0

@@ -1,5 +1,6 @@
-"""What is known before an edge round: the devices that are there, their channels, the bandwidths
-and, when it is the last edge round of a global round, the backhaul.
+"""What is known before an edge round: devices, channels, bandwidths and perhaps the backhaul.
+
+The backhaul is there in the last edge round of a global round.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Backhaul:
-    """The links between edge servers and how far their models are apart; all C x C, symmetric."""
+    """The backhaul links and the consensus distances; all arrays are C x C and symmetric."""
 
     bps: FloatArray
     """Bit/s of each link; 0 where the base graph has none."""
@@ -30,13 +31,16 @@ class Backhaul:
 
     @cached_property
     def base_graph(self) -> NDArray[np.bool_]:
-        """Adjacency of all links there are."""
+        """The adjacency matrix of all links that exist in this round."""
         return read_only(self.bps > 0)
 
 
 @dataclass(frozen=True)
 class Observation:
-    """The state of one edge round. Devices are ordered by cluster: `edge_of_device` never falls."""
+    """The observed state of one edge round. Devices are ordered by cluster.
+
+    `edge_of_device` never decreases.
+    """
 
     model_bits: float
     local_steps: int
@@ -75,21 +79,21 @@ class Observation:
 
     @cached_property
     def cluster_size(self) -> NDArray[np.int64]:
-        """Devices per cluster."""
+        """The number of devices of each cluster."""
         return read_only(np.bincount(self.edge_of_device, minlength=self.num_edges))
 
     @cached_property
     def first_device(self) -> NDArray[np.int64]:
-        """Where each cluster begins, and N at the end: cluster c is first[c]:first[c + 1]."""
+        """The first device of each cluster, and N at the end: cluster c is first[c]:first[c+1]."""
         return read_only(np.concatenate(([0], np.cumsum(self.cluster_size))))
 
     def sum_by_edge(self, per_device: FloatArray) -> FloatArray:
-        """Sums over the devices of each cluster; 0 for an empty one."""
+        """The sum of a value over the devices of each cluster; 0 for an empty one."""
         sums = np.bincount(self.edge_of_device, weights=per_device, minlength=self.num_edges)
         return sums.astype(np.float64, copy=False)
 
     def max_by_edge(self, per_device: FloatArray) -> FloatArray:
-        """Greatest value over the devices of each cluster; 0 for an empty one."""
+        """The greatest value over the devices of each cluster; 0 for an empty one."""
         result = np.zeros(self.num_edges)
         filled = self.cluster_size > 0
         if per_device.size:

@@ -1,4 +1,4 @@
-"""Channels, edge bandwidths and link speeds as processes: asked for a round, in any order."""
+"""Channels, edge bandwidths and link speeds as processes over rounds, asked for in any order."""
 
 from __future__ import annotations
 
@@ -35,31 +35,34 @@ FloatArray = NDArray[np.float64]
 
 
 class ChannelProcess(Protocol):
-    """The SNR of every device."""
+    """A process that gives the SNR of every device."""
 
     def snr_db(self, t: int, r: int) -> FloatArray:
-        """Per device, in edge round r of global round t."""
+        """The SNR of each device in dB, in edge round r of global round t."""
         ...
 
 
 class BandwidthProcess(Protocol):
-    """The bandwidth of every edge server."""
+    """A process that gives the bandwidth of every edge server."""
 
     def hz(self, t: int, r: int) -> FloatArray:
-        """Per edge, in edge round r of global round t."""
+        """The bandwidth of each edge server in Hz, in edge round r of global round t."""
         ...
 
 
 class BackhaulProcess(Protocol):
-    """The speed of every link between servers."""
+    """A process that gives the speed of every backhaul link."""
 
     def bps(self, t: int) -> FloatArray:
-        """C x C, symmetric, in global round t; what is not in the base graph is ignored."""
+        """The link speeds in bit/s in global round t: C x C, symmetric.
+
+        Entries outside the base graph are ignored.
+        """
         ...
 
 
 class UniformChannel:
-    """Drawn anew every edge round, uniform in dB."""
+    """SNR drawn independently for every edge round, uniform in dB."""
 
     def __init__(self, settings: UniformSnr, fleet: FleetArrays, seed: int) -> None:
         self.low, self.span = settings.low_db, settings.high_db - settings.low_db
@@ -70,7 +73,9 @@ class UniformChannel:
 
 
 class GaussMarkovChannel:
-    """x' = rho x + sqrt(1 - rho^2) w: stationary, correlation rho from one edge round to the next.
+    """SNR as a stationary Gauss-Markov process with correlation rho between edge rounds.
+
+    x' = rho x + sqrt(1 - rho^2) w.
 
     A value depends on all before it, so the last one is kept and an earlier round starts over.
     """
@@ -98,7 +103,7 @@ class GaussMarkovChannel:
 
 
 class PathLossChannel:
-    """Log-distance path loss and shadowing, fixed per device, with optional fading on top."""
+    """SNR from log-distance path loss and shadowing, fixed per device, with optional fading."""
 
     def __init__(self, settings: PathLossSnr, fleet: FleetArrays, seed: int) -> None:
         keys = fleet.device_key
@@ -131,7 +136,7 @@ class TraceChannel:
 
 
 class UniformEdgeBandwidth:
-    """Drawn anew every edge round; constant where both ends are equal."""
+    """Bandwidth drawn independently for every edge round; constant if both ends are equal."""
 
     def __init__(self, low_hz: float, high_hz: float, fleet: FleetArrays, seed: int) -> None:
         self.low, self.span = low_hz, high_hz - low_hz
@@ -156,7 +161,10 @@ class TraceBandwidth:
 
 
 class UniformLinks:
-    """Drawn anew every global round, the same both ways; constant where both ends are equal."""
+    """Link speeds drawn for every global round, equal in both directions.
+
+    They are constant if both ends of the range are equal.
+    """
 
     def __init__(self, low_bps: float, high_bps: float, fleet: FleetArrays, seed: int) -> None:
         self.low, self.span = low_bps, high_bps - low_bps
@@ -167,7 +175,10 @@ class UniformLinks:
 
 
 class TraceLinks:
-    """Link speeds from a file with the columns global_round, edge, edge2, bps; either direction."""
+    """Link speeds from a file with the columns global_round, edge, edge2, bps.
+
+    A link may be given in either direction.
+    """
 
     def __init__(
         self, settings: ScaledTrace, fleet: FleetArrays, rounds: Rounds, base_graph: BoolMatrix
@@ -212,7 +223,7 @@ def link_trace(
 def whole_trace(
     settings: Trace, sizes: dict[str, int], value: str, rule: Real, rounds: Rounds
 ) -> FloatArray:
-    """A trace that gives every cell of every round."""
+    """A trace that gives every value of every round."""
     table = read_trace(settings.file, sizes, value, rule)
     problems = too_short(settings.file, len(table), rounds.global_rounds, settings.repeat)
     problems += gaps(settings.file, table, list(sizes), np.ones((1, 1, 1), dtype=bool))

@@ -1,4 +1,4 @@
-"""A simulated world: every value is a function of the seed, what is asked, the round and whom."""
+"""The simulated world: every value is a function of the seed, its name, round and subject."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FloatArray = NDArray[np.float64]
 
 
 class SimulatedWorld:
-    """The world of one scenario and seed, whoever plans. Asking never changes it."""
+    """The world of one scenario and seed, the same for every policy. Asking never changes it."""
 
     def __init__(self, scenario: Scenario, seed: int, fleet: FleetArrays | None = None) -> None:
         self.scenario, self.seed = scenario, seed
@@ -49,7 +49,7 @@ class SimulatedWorld:
 
     @cached_property
     def cycles(self) -> FloatArray:
-        """W_n = S I mu_n."""
+        """The CPU cycles of one edge round's training on each device: W_n = S I mu_n."""
         steps, batch = self.scenario.rounds.local_steps, self.scenario.learning.batch_size
         return read_only(steps * batch * self.fleet.cycles_per_sample)
 
@@ -58,7 +58,7 @@ class SimulatedWorld:
         return self.fleet.edge_of_device
 
     def taking_part(self, t: int, r: int) -> NDArray[np.int64]:
-        """The devices that are to train in an edge round: a drawn share of each edge's, or all."""
+        """The devices drawn to train in an edge round: a share of each cluster, or all."""
         fleet = self.fleet
         everyone = np.arange(fleet.num_devices)
         if self.scenario.learning.participation == 1:
@@ -73,27 +73,30 @@ class SimulatedWorld:
 
     @property
     def participation(self) -> FloatArray:
-        """Per device: the share of edge rounds in which it is drawn."""
+        """For each device, the share of edge rounds in which it is drawn to train."""
         size, chosen = self._drawn_of(self.fleet.edge_of_device)
         return (chosen / np.maximum(size, 1))[self.fleet.edge_of_device]
 
     def _drawn_of(
         self, edge_of_device: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Per edge: its devices, and how many of them are drawn for an edge round, at least one."""
+        """For each edge server, its devices and how many are drawn in an edge round.
+
+        At least one is drawn.
+        """
         size = np.bincount(edge_of_device, minlength=self.fleet.num_edges)
         share = self.scenario.learning.participation
         return size, np.maximum(1, np.floor(share * size + 0.5).astype(np.int64))
 
     def failures(self, seen: Observation) -> Failures | None:
-        """What fails in the edge round of an observation; None in a world where nothing does."""
+        """What fails in the observed edge round; None in a world without faults."""
         if self.faults is None:
             return None
         expected = self.taking_part(seen.t, seen.r)
         return self.faults.failures(seen, expected, self.edges_at(seen.t, seen.r)[expected])
 
     def links_up(self, t: int) -> NDArray[np.bool_]:
-        """The links that can be used in global round t: the base graph but for what is down."""
+        """The links that can be used in global round t: the base graph less what is down."""
         return self.base_graph if self.faults is None else self.faults.links_up(t)
 
     def observe(self, t: int, r: int, who: NDArray[np.int64] | None = None) -> Observation:
@@ -142,7 +145,7 @@ class SimulatedWorld:
         )
 
     def backhaul_bps(self, t: int) -> FloatArray:
-        """The speed of every link in global round t; 0 where there is none or it is down."""
+        """The link speeds in global round t in bit/s; 0 where there is no link or it is down."""
         settings, size = self.scenario.backhaul, self.fleet.num_edges
         where = f"scenario.backhaul.bps in global round {t}"
         ask, shape = (lambda: self._backhaul.bps(t)), (size, size)
@@ -155,7 +158,7 @@ class SimulatedWorld:
         return np.where(self.links_up(t), bps, 0.0)
 
     def stand_in_distance(self, t: int) -> FloatArray:
-        """Distances between edge models where nothing trains: 1 + 0.3 U(0, 1) for each pair."""
+        """Drawn consensus distances for runs without training: 1 + 0.3 U(0, 1) for each pair."""
         distance = 1.0 + 0.3 * pair_uniforms(self.fleet.edge_key, self.seed, "distance", t)
         np.fill_diagonal(distance, 0.0)
         return distance
@@ -169,7 +172,7 @@ def _given(
     where: str,
     needed: NDArray[np.bool_] | None = None,
 ) -> FloatArray:
-    """What a process answers; from a user's own, a checked copy, 0 where it is not needed."""
+    """The values of a process; those of a user's own process are copied and checked."""
     if not isinstance(settings, Custom):
         answer: FloatArray = ask()
         return answer

@@ -1,4 +1,4 @@
-"""Values over time from a CSV or Parquet file, checked to be whole.
+"""Traces: values over time from a CSV or Parquet file, checked for completeness.
 
 A trace is a table in long form: one row per value, the columns before the value saying which round
 and whom it belongs to, all counted from 0.
@@ -19,7 +19,9 @@ FloatArray = NDArray[np.float64]
 
 
 def read_trace(file: str, sizes: dict[str, int], value: str, rule: Real) -> FloatArray:
-    """An array indexed by the key columns in order; the first key is as long as the trace is.
+    """The values of a trace as an array indexed by its key columns in order.
+
+    The first key is as long as the trace is.
 
     `sizes` gives the columns and how many values each takes; that of the first is ignored. Cells
     the trace does not give are NaN: `gaps` names them.
@@ -56,7 +58,7 @@ def read_trace(file: str, sizes: dict[str, int], value: str, rule: Real) -> Floa
 
 
 def gaps(file: str, table: FloatArray, names: list[str], needed: NDArray[np.bool_]) -> list[str]:
-    """A line if the trace lacks cells that are needed, naming the first."""
+    """A line that names the first missing value of a trace, if one is missing that is needed."""
     missing = np.isnan(table) & needed
     if not missing.any():
         return []
@@ -76,7 +78,7 @@ def too_short(file: str, length: int, global_rounds: int, repeat: bool) -> list[
 
 
 def _read_columns(file: str, names: list[str]) -> dict[str, FloatArray]:
-    """The named columns as numbers; any other column is a mistake."""
+    """The named columns as numbers; any other column is an error."""
     import pyarrow as pa
     from pyarrow import csv, parquet
 

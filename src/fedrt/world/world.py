@@ -1,4 +1,4 @@
-"""What a coordinator can know of a world, simulated or real."""
+"""The interface of a world, simulated or real: what a coordinator can know of it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class World(Protocol):
 
     @property
     def fleet(self) -> FleetArrays:
-        """The roster: every device and edge server with its constants and budgets."""
+        """Every device and edge server with its constants and budgets."""
         ...
 
     @property
@@ -34,33 +34,33 @@ class World(Protocol):
 
     @property
     def cycles(self) -> FloatArray:
-        """Per device: CPU cycles of one edge round's local steps."""
+        """For each device, the CPU cycles of one edge round's local steps."""
         ...
 
     @property
     def participation(self) -> FloatArray:
-        """Per device: the share of edge rounds in which it is to train."""
+        """For each device, the share of edge rounds in which it is to train."""
         ...
 
     @property
     def base_graph(self) -> NDArray[np.bool_]:
-        """C x C: every link between edge servers."""
+        """The adjacency matrix of all backhaul links that exist, C x C."""
         ...
 
     @property
     def base_graph_words(self) -> str | None:
-        """What there is to say about how the base graph was drawn."""
+        """Sentences on how the base graph was made."""
         ...
 
     @property
     def faults(self) -> FaultyWorld | None:
-        """What fails; None where nothing does."""
+        """The faults of the world; None if nothing fails."""
         ...
 
     def observe(self, t: int, r: int) -> Observation:
-        """Who is there, channels and bandwidths before edge round r of global round t."""
+        """The devices that are there, their channels and bandwidths before edge round (t, r)."""
         ...
 
     def backhaul_bps(self, t: int) -> FloatArray:
-        """C x C: the speed of every link in global round t; 0 where it cannot be used."""
+        """The link speeds in global round t in bit/s, C x C; 0 for a link that cannot be used."""
         ...

@@ -1,1 +1,1 @@
-"""Bandwidth and CPU frequency of every device."""
+"""The allocation: how much bandwidth and which CPU frequency every device gets."""

@@ -1,4 +1,4 @@
-"""Bandwidth and CPU frequency of every device: exact (P2.1), or under an even split.
+"""The bandwidth and CPU frequency of every device: of least time (P2.1), or under an even split.
 
 The problem, per cluster c, because clusters share no bandwidth:
 
@@ -49,7 +49,7 @@ RESIDUAL = 1e-9
 
 @dataclass(frozen=True)
 class Allocation:
-    """What every device gets, and which clusters needed more energy than they were allowed."""
+    """The bandwidth and CPU frequency of every device, and the clusters beyond their allowances."""
 
     bandwidth_hz: FloatArray
     cpu_hz: FloatArray
@@ -59,7 +59,7 @@ class Allocation:
     def with_clusters(
         self, other: Allocation, clusters: NDArray[np.bool_], seen: Observation
     ) -> Allocation:
-        """The same but for some clusters, which get what another allocation gives them."""
+        """A copy in which the given clusters take their values from another allocation."""
         theirs = clusters[seen.edge_of_device]
         return replace(
             self,
@@ -69,29 +69,32 @@ class Allocation:
 
 
 def even_split_hz(seen: Observation) -> FloatArray:
-    """Each device's equal share of its cluster's bandwidth, in Hz."""
+    """The bandwidth of each device in Hz if every cluster splits its own evenly."""
     share = seen.edge_bandwidth_hz / np.maximum(seen.cluster_size, 1)
     return share[seen.edge_of_device]
 
 
 def even_upload_energy_j(seen: Observation) -> FloatArray:
-    """Joules of each device's upload at the even share."""
+    """The joules of each device's upload if its cluster splits the bandwidth evenly."""
     upload_s = upload_time_s(seen.model_bits, seen.snr, even_split_hz(seen))
     return upload_energy_j(upload_s, seen.tx_power_w)
 
 
 def slowest_compute_energy_j(seen: Observation) -> FloatArray:
-    """Joules of each device's training at f_min."""
+    """The joules of each device's training at its lowest CPU frequency."""
     return compute_energy_j(seen.cycles, seen.cpu_min_hz, seen.capacitance)
 
 
 def least_energy_j(seen: Observation) -> FloatArray:
-    """Joules of each device at f_min and the even share; allowances of this much always fit."""
+    """The joules of each device at its lowest CPU frequency and an even share of the bandwidth.
+
+    A cluster whose devices are all allowed this much always has a feasible allocation.
+    """
     return slowest_compute_energy_j(seen) + even_upload_energy_j(seen)
 
 
 def feasible_clusters(seen: Observation, spare_j: FloatArray) -> NDArray[np.bool_]:
-    """Per cluster: whether some allocation keeps every allowance (module docstring)."""
+    """For each cluster, whether some allocation keeps all allowances (module docstring)."""
     k = hertz_seconds(seen.model_bits, seen.snr)
     sends, limited = seen.tx_power_w > 0, np.isfinite(spare_j)
     floor_j = slowest_compute_energy_j(seen)
@@ -110,7 +113,7 @@ def feasible_clusters(seen: Observation, spare_j: FloatArray) -> NDArray[np.bool
 def allocate(
     seen: Observation, allowance_j: FloatArray, slowdown: FloatArray | None = None
 ) -> Allocation:
-    """The allocation of least time in every cluster, all clusters at once.
+    """The allocation with the least time in every cluster, for all clusters at once.
 
     `allowance_j` may be inf (no limit), zero or negative. In a cluster that no allocation keeps
     within it, and only there, every device plans with max(E, the energy of f_min and an upload at
@@ -151,7 +154,7 @@ def allocate(
 
 
 def allocate_evenly(seen: Observation, allowance_j: FloatArray) -> Allocation:
-    """An even split, each device at the highest frequency that its allowance leaves for it.
+    """An even split of the bandwidth, each device at the highest CPU frequency it can afford.
 
     With b fixed, f = sqrt((E - p k/b) / a), clipped to the device's range; one that does not fit
     even at f_min runs at f_min, and its cluster counts as relaxed.
@@ -167,7 +170,7 @@ def allocate_evenly(seen: Observation, allowance_j: FloatArray) -> Allocation:
 
 
 def evenly_where_it_fits(seen: Observation, cap_j: FloatArray, other: Allocation) -> Allocation:
-    """An even split in the clusters where it keeps every cap, the other allocation elsewhere."""
+    """The even split in clusters where it keeps every cap, the given allocation in the others."""
     even = allocate_evenly(seen, cap_j)
     mixed = other.with_clusters(even, ~even.relaxed, seen)
     return replace(mixed, relaxed=other.relaxed & even.relaxed)

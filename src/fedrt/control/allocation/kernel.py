@@ -1,6 +1,6 @@
-"""The compiled search behind `allocation.allocate`: one cluster after the other, no solver.
+"""The compiled search behind `allocate.allocate`, one cluster after the other.
 
-Kept apart because importing it loads numba. The mathematics is in `allocation`.
+Kept apart because importing it loads numba. The mathematics is in `allocate`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ ROUNDING = 1e-15
 def crossing_drop_hz(
     drop: float, top_hz: float, a: float, pw: float, over_j: float, slope: float, most: float
 ) -> float:  # pragma: no cover - compiled
-    """How far below `top_hz` the crossing lies: x with f (over - a x (top + f)) = p W x / top.
+    """How far below `top_hz` the frequency lies at which time and energy limits meet, in Hz.
+
+    It is the x with f (over - a x (top + f)) = p W x / top.
 
     f = top - x. Up to sign this is the cubic a f^3 + (p tau - E) f - p W, written so that nothing
     cancels however near the top its root is. It is convex for f > 0 with one positive root, so
@@ -48,7 +50,7 @@ def crossing_drop_hz(
 
 
 class Devices(NamedTuple):
-    """The clusters' devices as the search takes them; the last two are filled by it."""
+    """The devices of all clusters as arrays for the search, which fills the last two."""
 
     first: NDArray[np.int64]
     """Where each cluster's devices begin, and their number at the end."""
@@ -71,7 +73,7 @@ class Devices(NamedTuple):
 
 @compiled()
 def solve_clusters(fleet: Devices) -> tuple[int, float]:  # pragma: no cover - compiled
-    """Fill `bandwidth_hz` and `cpu_hz` for feasible clusters.
+    """Fill in `bandwidth_hz` and `cpu_hz` of the feasible clusters; return how the search ended.
 
     The most time steps one took, and the greatest part by which the bandwidth that the last time
     asks for exceeds a cluster's. Uploads can be shorter than the last digit of tau, so neither tau

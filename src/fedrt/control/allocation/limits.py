@@ -1,4 +1,4 @@
-"""Which limits a plan breaks, and what each would have needed, in words."""
+"""Messages that say which limits a plan breaks, and what each would have needed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def broken_limits(
     name_limit: str,
     name_contraction: str,
 ) -> list[str]:
-    """A line for each allowance below the least energy of a fair share, and for the two limits.
+    """One line for each energy allowance and each limit on mixing that a plan cannot keep.
 
     In a cluster that cannot keep all allowances some device lies below what f_min and an even
     share of the bandwidth take: were there none, the even split at f_min would keep them all.
@@ -60,7 +60,7 @@ def broken_limits(
 
 
 def _contraction_lines(backhaul: Backhaul, plan: Plan, name: str) -> list[str]:
-    """A line if a plan with weights of its own mixes less well than the limit asks."""
+    """A line if a plan with mixing weights of its own breaks the contraction limit, else none."""
     limit = backhaul.contraction_limit
     gossip = plan.gossip
     if limit is None or gossip is None or gossip.weights is None:

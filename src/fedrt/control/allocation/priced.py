@@ -1,4 +1,4 @@
-"""Bandwidth and CPU frequency where energy has a price: no joule is spent that buys no time.
+"""The bandwidth and CPU frequency of every device where energy has a price in seconds.
 
 The problem, per cluster c, for a time tau_c that it may take:
 
@@ -22,7 +22,7 @@ A round that ends with all clusters waiting for the slowest minimises T + sum of
 where o_c is what c has behind it and before it: the T at which the prices add up to 1.
 
 cap_n is a hard limit. With caps and no other price this is P2.1 again: as lambda falls to zero
-the time at any price of time falls to that of `allocation.allocate`.
+the time at any price of time falls to that of `allocate.allocate`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ WITHIN = 1e-9
 
 @dataclass
 class PricedFleet:
-    """The clusters of one edge round with prices and caps; each search starts where the last ended.
+    """The clusters of one edge round with prices and caps on energy; searches are warm-started.
 
     `price_s_per_j` must be > 0. Clusters whose caps no allocation keeps get what `otherwise` says,
     or without it are relaxed as `allocate` relaxes them.
@@ -86,7 +86,7 @@ class PricedFleet:
 
     @cached_property
     def _devices(self) -> PricedDevices:
-        """All of it as the compiled searches take it."""
+        """The devices as arrays for the compiled searches."""
         from fedrt.control.allocation.priced_kernel import PricedDevices
 
         seen = self.seen
@@ -106,7 +106,7 @@ class PricedFleet:
         )
 
     def _first_nu(self, k: FloatArray) -> FloatArray:
-        """Per cluster: the mean worth of a hertz under the fastest allocation, a fair start."""
+        """For each cluster, the mean worth of a hertz in the fastest allocation, as a start."""
         seen = self.seen
         upload_s = k / self.fastest.bandwidth_hz
         worth = self.price_s_per_j * (seen.tx_power_w + seen.capacitance * self.fastest.cpu_hz**3)
@@ -115,7 +115,7 @@ class PricedFleet:
         return np.where(nu > 0, np.clip(nu, 1e-290, 1e290), 1.0)
 
     def found(self, tau_s: FloatArray) -> Allocation:
-        """What the last search found for these times.
+        """The allocation that the last search found for the given times of the clusters.
 
         The fastest allocation where a search at the ends of float64 failed.
         """
@@ -135,7 +135,7 @@ class PricedFleet:
         )
 
     def in_time(self, tau_s: FloatArray) -> tuple[Allocation, FloatArray]:
-        """The cheapest allocation with each cluster in its time, and the prices of time.
+        """The allocation of least energy cost for the clusters' times, and the prices of time.
 
         A cluster given no more than its least time keeps what it has; its price is inf.
         """
@@ -147,7 +147,7 @@ class PricedFleet:
         return self.found(tau_s), price
 
     def at_price(self, price: FloatArray, start_s: FloatArray | None = None) -> FloatArray:
-        """The seconds at which a second of each cluster is worth `price` > 0.
+        """For each cluster, the seconds at which one second more would be worth `price` > 0.
 
         At least the least time. `found` then gives the allocation.
         """
@@ -158,7 +158,7 @@ class PricedFleet:
         return tau_s
 
     def by_deadline(self, offset_s: FloatArray) -> tuple[Allocation, float]:
-        """The allocation and the second T at which T + sum of G_c(T - offset_c) is least."""
+        """The allocation and the end T that minimise T + sum of G_c(T - offset_c)."""
         from fedrt.control.allocation.priced_kernel import allocate_by_deadline
 
         offset_s = np.asarray(offset_s, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""The compiled search behind `priced`: devices, then a cluster's bandwidth, then its time.
+"""The compiled searches behind `priced`: over a device, a cluster's bandwidth, and its time.
 
 Kept apart because importing it loads numba. The mathematics is in `priced`, which also looks at
 what comes out: at the ends of float64 a search may divide by zero and fail.
@@ -27,7 +27,7 @@ START = 1e-6
 
 
 class PricedDevices(NamedTuple):
-    """The clusters' devices as the searches take them; the last two are filled by them."""
+    """The devices of all clusters as arrays for the searches, which fill the last two."""
 
     first: NDArray[np.int64]
     """Where each cluster's devices begin, and their number at the end."""
@@ -54,7 +54,7 @@ class PricedDevices(NamedTuple):
 def _root_hz(
     value_j: float, p: float, q: float, w: float, tau: float, s: float, left: float, right: float
 ) -> float:  # pragma: no cover - compiled
-    """The frequency in (left, right) at which a rising function is zero; Newton, kept in brackets.
+    """The frequency in (left, right) at which an increasing function is zero.
 
     With s > 0: tau - w/f - s / sqrt(p + q f^3), where the price of bandwidth meets that of energy.
     With s = 0: p (tau - w/f) + (q w / 2) f^2 - value_j, where the energy reaches `value_j`.
@@ -132,7 +132,7 @@ def _cluster(
     part: tuple[int, int],
     fleet: PricedDevices,
 ) -> tuple[float, float]:  # pragma: no cover - compiled
-    """Fill one cluster's allocation for the time tau; its price of time and of bandwidth.
+    """Fill in one cluster's allocation for the time tau; its prices of time and of bandwidth.
 
     Where no price of bandwidth makes the devices use all of it (radios that take no power), the
     search runs to the end of float64, and the price given back is the one it started from.
@@ -188,7 +188,7 @@ def allocate_in_time(
     fleet: PricedDevices,
     price: FloatArray,
 ) -> None:  # pragma: no cover - compiled
-    """Every cluster at its time `tau`; inf is the price where tau is not above the least time.
+    """Allocate every cluster for its time `tau`; return the prices of time, inf at the least time.
 
     There the allocation is left as it is. `nu` is where each cluster's search starts and ended.
     """
@@ -208,7 +208,7 @@ def allocate_in_time(
 def _next_time(
     tau: float, y: float, before: tuple[float, float], left: float, right: float
 ) -> float:  # pragma: no cover - compiled
-    """Where to look for a zero of a falling function: the secant if it stays inside, else halve."""
+    """The next guess for a zero of a decreasing function: by secant, or else the middle."""
     if before[0] > 0.0 and before[1] != y and y < np.inf and before[1] < np.inf:
         new = tau - y * (tau - before[0]) / (y - before[1])
         if left < new < right:
@@ -226,7 +226,7 @@ def allocate_at_price(
     nu: FloatArray,
     fleet: PricedDevices,
 ) -> None:  # pragma: no cover - compiled
-    """Every cluster at the time where its price of time is `target`; `tau` starts and ends it."""
+    """Allocate every cluster for the time at which its price of time is `target`; updates `tau`."""
     first, b = fleet.first, fleet.b
     for c in range(len(b)):
         if first[c] == first[c + 1]:
@@ -263,7 +263,7 @@ def allocate_by_deadline(
     nu: FloatArray,
     fleet: PricedDevices,
 ) -> float:  # pragma: no cover - compiled
-    """All clusters for one deadline, the one at which their prices of time add up to 1."""
+    """Allocate all clusters for the common deadline at which their prices of time add up to 1."""
     b = fleet.b
     price, tau = np.zeros(len(b)), np.zeros(len(b))
     left, right = 0.0, np.inf

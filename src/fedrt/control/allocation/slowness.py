@@ -1,4 +1,4 @@
-"""Devices that turn out slower than planned: how likely that is, and plans that allow for it.
+"""Stragglers: how likely devices are to be slow, and allocations that allow for it.
 
 In the allocation of least time all devices of a cluster end at once, so every slow one holds the
 cluster up. One that allows for slow devices ends later where nobody is slow, and earlier where
@@ -33,7 +33,7 @@ LEVELS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 @dataclass(frozen=True)
 class Slowness:
-    """What is to be expected of the devices that take part in an edge round."""
+    """How likely each device of the coming edge round is to be slow, and by how much."""
 
     chance: FloatArray
     """Per device: how likely it is to be slow."""
@@ -48,7 +48,7 @@ class Slowness:
 
 @dataclass
 class SlownessSeen:
-    """What the devices of a fleet have reported so far.
+    """What the devices of a fleet have reported about their computing speed so far.
 
     Counts are kept of all reports, of those after one of full speed, and of those after a slow one.
     """
@@ -63,11 +63,11 @@ class SlownessSeen:
 
     @staticmethod
     def nothing(fleet_size: int) -> SlownessSeen:
-        """Before the first edge round."""
+        """The reports before the first edge round: none."""
         return SlownessSeen(np.zeros(fleet_size, dtype=np.int64))
 
     def add(self, who: IntArray, slowdown: FloatArray) -> None:
-        """An edge round after which these devices report how many times as long they computed."""
+        """Add the reports of one edge round: actual over planned computing times of devices."""
         slow, last = slowdown > 1.0, self.last[who]
         for state, which in enumerate((last >= 0, last == 1, last == 2)):
             self.reports[state] += which.sum()
@@ -76,7 +76,7 @@ class SlownessSeen:
         self.last[who] = np.where(slow, 2, 1)
 
     def expected(self, who: IntArray, deadline: Deadline) -> Slowness:
-        """For the coming edge round: the share of slow reports after one like a device's last.
+        """The chance that each device is slow in the coming edge round, given its last report.
 
         To each of these shares the share of all reports is added as if it were one report more.
         """
@@ -95,7 +95,7 @@ def quickest_expected(
     usual: Allocation,
     kept: BoolArray,
 ) -> Allocation:
-    """The allocation that lets expect the earliest end of the last cluster.
+    """Of several allocations, the one under which the last cluster is expected to end earliest.
 
     Tried are the usual one, the even split and some that allow for slow devices, within the caps;
     the others only if they are expected to lose no more updates to the deadline. Clusters that are
@@ -111,7 +111,7 @@ def quickest_expected(
 def _allowing(
     seen: Observation, cap_j: FloatArray, slowness: Slowness, otherwise: Allocation
 ) -> list[Allocation]:
-    """Allocations of least time if computing takes longer than planned.
+    """Allocations of least time if some devices compute more slowly than planned.
 
     As much longer as slow devices take for those that are more likely slow than not, and for the
     others a part of that. Clusters whose caps no allocation keeps get what `otherwise` says.
@@ -127,7 +127,7 @@ def _allowing(
 def expected_end(
     seen: Observation, allocation: Allocation, slowness: Slowness, begin_s: FloatArray
 ) -> tuple[float, float]:
-    """When the last cluster is expected to be through, in seconds, and how many updates arrive.
+    """The expected second at which the last cluster ends, and the expected number of updates.
 
     Devices are slow independently of each other. The round ends with a slow device if it is slow
     and none is that would be later; if no such device is slow, it ends as planned.

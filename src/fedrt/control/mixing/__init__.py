@@ -1,1 +1,1 @@
-"""How edge servers mix their models, and how fast that brings them together."""
+"""Gossip between edge servers: weights, number of steps, and how fast the models converge."""

@@ -10,13 +10,16 @@ from numpy.typing import ArrayLike
 
 
 def omega_1(zeta: float, gossip_steps: int) -> float:
-    """zeta^(2 psi) / (1 - zeta^(2 psi)); inf if the servers do not mix at all."""
+    """The paper's Omega_1 = zeta^(2 psi) / (1 - zeta^(2 psi)); inf where nothing is mixed."""
     left = zeta ** (2 * gossip_steps)
     return left / (1 - left) if left < 1 else inf
 
 
 def omega_2(zeta: float, gossip_steps: int) -> float:
-    """1 / (1 - zeta^(2 psi)) + 2 / (1 - zeta^psi) + zeta^psi / (1 - zeta^psi)^2; 3 at best."""
+    """The paper's Omega_2, at least 3; inf if the servers do not mix at all.
+
+    It is 1 / (1 - zeta^(2 psi)) + 2 / (1 - zeta^psi) + zeta^psi / (1 - zeta^psi)^2.
+    """
     left = zeta**gossip_steps
     if left >= 1:
         return inf

@@ -1,4 +1,4 @@
-"""Mixing weights that bring the servers together fastest on given links (Xiao and Boyd 2004).
+"""The mixing weights with the fastest convergence on given links (Xiao and Boyd 2004).
 
 The problem: over one weight w_e per link, with W = I - sum of w_e a_e a_e' (a_e is +1 and -1 at the
 ends of link e, so W is symmetric with rows that sum to one; weights may be negative),
@@ -42,7 +42,7 @@ GAP = 1e-5
 
 @dataclass(frozen=True)
 class FastWeights:
-    """Weights, their zeta, and a proven bound below which no weights on these links reach."""
+    """Mixing weights, their contraction zeta, and a proven lower bound on zeta for these links."""
 
     mixing: FloatArray
     zeta: float
@@ -50,7 +50,7 @@ class FastWeights:
 
 
 def fastest_weights(topology: BoolMatrix, enough: float = 0.0, gap: float = GAP) -> FastWeights:
-    """The weights of least zeta on connected links, to `gap`.
+    """The weights of least zeta on connected links, within `gap` of the optimum.
 
     With `enough` > 0 the search ends as soon as zeta <= enough is reached, or proven out of reach.
     """
@@ -68,7 +68,7 @@ def fastest_weights(topology: BoolMatrix, enough: float = 0.0, gap: float = GAP)
 def search_weights(
     rows: IndexArray, cols: IndexArray, size: int, enough: float = 0.0, gap: float = GAP
 ) -> tuple[FloatArray, float, float]:
-    """A weight per link, an upper bound on their zeta, and a lower one on that of any weights."""
+    """A weight for each link, an upper bound on their zeta, and a lower bound for any weights."""
     if len(rows) == size * (size - 1) // 2:
         return np.full(len(rows), 1.0 / size), 0.0, 0.0
     weight, zeta = _constant_weight(rows, cols, size)
@@ -82,13 +82,13 @@ def search_weights(
 
 
 def _constant_weight(rows: IndexArray, cols: IndexArray, size: int) -> tuple[FloatArray, float]:
-    """The best weight that all links may share, and its zeta."""
+    """The best weight that all links can have in common, and its zeta."""
     low, high = laplacian_ends(rows, cols, size)
     return np.full(len(rows), 2.0 / (low + high)), (high - low) / (high + low)
 
 
 def laplacian_ends(rows: IndexArray, cols: IndexArray, size: int) -> tuple[float, float]:
-    """The second and the greatest eigenvalue of the links' Laplacian."""
+    """The second smallest and the greatest eigenvalue of the links' Laplacian."""
     laplacian = np.zeros((size, size))
     laplacian[rows, cols] = laplacian[cols, rows] = -1.0
     np.fill_diagonal(laplacian, -laplacian.sum(axis=1))
@@ -97,7 +97,7 @@ def laplacian_ends(rows: IndexArray, cols: IndexArray, size: int) -> tuple[float
 
 
 def simple_weights(topology: BoolMatrix) -> FastWeights:
-    """Metropolis or best-constant weights, whichever mix faster; nothing is proven of others."""
+    """Metropolis or best-constant weights, whichever mix faster; not proven to be the fastest."""
     choices = (metropolis_weights(topology), best_constant_weights(topology))
     zetas = [contraction(mixing) for mixing in choices]
     best = int(np.argmin(zetas))

@@ -1,6 +1,6 @@
-"""The compiled interior-point search behind `fastest_mixing`, on small dense matrices.
+"""The compiled interior-point search behind `fastest`, on small dense matrices.
 
-Kept apart because importing it loads numba. The mathematics is in `fastest_mixing`.
+Kept apart because importing it loads numba. The mathematics is in `fastest`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MOST_STEPS = 500
 
 @compiled()
 def _factor(matrix: FloatArray) -> None:  # pragma: no cover - compiled
-    """Cholesky's lower factor of a positive definite matrix, in its lower half."""
+    """Replace the lower half of a positive definite matrix by its Cholesky factor."""
     n = len(matrix)
     for j in range(n):
         for i in range(j, n):
@@ -37,7 +37,7 @@ def _factor(matrix: FloatArray) -> None:  # pragma: no cover - compiled
 
 @compiled()
 def _solve(factor: FloatArray, x: FloatArray) -> None:  # pragma: no cover - compiled
-    """Replace the right-hand side x by the solution."""
+    """Solve a linear system with a Cholesky factor, in place of its right-hand side x."""
     n = len(x)
     for i in range(n):
         for c in range(i):
@@ -64,7 +64,7 @@ def _invert(matrix: FloatArray) -> FloatArray:  # pragma: no cover - compiled
 def fill_deviation(
     weight: FloatArray, rows: IndexArray, cols: IndexArray, out: FloatArray
 ) -> None:  # pragma: no cover - compiled
-    """W - J: the mixing matrix of the link weights less the average."""
+    """Fill in W - J: the mixing matrix of the link weights minus the averaging matrix."""
     n = len(out)
     out[:] = -1.0 / n
     for i in range(n):
@@ -81,7 +81,7 @@ def fill_deviation(
 def _newton_step(
     t: float, upper: FloatArray, lower: FloatArray, rows: IndexArray, cols: IndexArray
 ) -> tuple[FloatArray, float]:  # pragma: no cover - compiled
-    """Newton's direction for the weights and s, and its decrement; both inverses are given."""
+    """The Newton direction for the weights and s, and the Newton decrement."""
     m, n = len(rows), len(upper)
     gradient, hessian = np.zeros(m + 1), np.zeros((m + 1, m + 1))
     gradient[m] = t
@@ -115,7 +115,7 @@ def improve_weights(
     weight: FloatArray, s: float, rows: IndexArray, cols: IndexArray, n: int, enough: float,
     gap: float,
 ) -> tuple[float, float]:  # fmt: skip # pragma: no cover - compiled
-    """Improve the link weights in place; an upper bound on their zeta, a lower one on any.
+    """Improve the link weights in place; return bounds on their zeta and on that of any weights.
 
     `s` must lie above the zeta of the weights given. Ends when zeta <= enough is reached or
     proven out of reach, or the bounds are `gap` apart.

@@ -1,4 +1,4 @@
-"""Links, gossip steps and mixing weights together: the least round time that mixes well enough.
+"""The links, gossip steps and mixing weights of least round time within a contraction limit.
 
 Given each cluster's finish time F_c and the seconds h that a link needs for one gossip step,
 
@@ -6,13 +6,13 @@ Given each cluster's finish time F_c and the seconds h that a link needs for one
     over        links inside the base graph, psi from 1 to the most steps allowed, weights on them
     subject to  connected, the consensus limit, and zeta^psi <= rho.
 
-For one psi the argument of `topology.best_links` carries over: a link serves a deadline tau only
+For one psi the argument of `best_links` carries over: a link serves a deadline tau only
 if max(F_c, F_c2) + psi h <= tau, and every condition only gets easier as links are added, the last
 one because the fastest weights never mix worse on more links. So the shortest good prefix of the
 links in the order of that cost is optimal, found by bisection, and so is the best psi, by trying
 each: one that cannot beat the best so far is seen by a single test.
 
-Above `fastest_mixing.MOST_EXACT` servers simple weights take the place of the fastest ones. Their
+Above `fastest.MOST_EXACT` servers simple weights take the place of the fastest ones. Their
 zeta may rise with a link, so bisection may stop above the least time; it then also ends as soon as
 the times it brackets are within `CLOSE` of each other.
 """
@@ -46,19 +46,19 @@ INSIDE = 1e-9
 
 @dataclass(frozen=True)
 class RatedGossip:
-    """A choice of links, steps and weights, and how well it mixes."""
+    """A choice of links, gossip steps and weights, with the contraction it achieves."""
 
     gossip: Gossip
     zeta: float
     """What one step leaves of the distance to the average; NaN under the scenario's rule."""
 
     def slowest_s(self, hop_s: FloatArray) -> FloatArray:
-        """Seconds each server mixes: all steps over its slowest kept link."""
+        """For each server, the seconds of its gossip: all steps over the slowest link it keeps."""
         return np.asarray(np.where(self.gossip.links, self.gossip.steps * hop_s, 0.0).max(axis=1))
 
     @property
     def contraction(self) -> float:
-        """What all steps together leave of the distance to the average: zeta^psi."""
+        """The factor by which all steps together reduce the distance to the average: zeta^psi."""
         return float(self.zeta**self.gossip.steps)
 
 
@@ -72,7 +72,7 @@ def choose_gossip(
     *,
     exact: bool | None = None,
 ) -> RatedGossip:
-    """The links, steps and weights of least round time.
+    """The links, gossip steps and weights of least round time.
 
     `hop_s` is inf where the base graph has no link. Where even all links break the consensus
     limit all are kept, and where they do not mix to rho in `most_steps` steps, all steps are taken.
@@ -95,7 +95,7 @@ def choose_gossip(
 
 
 def gossip_on(topology: BoolMatrix, steps: int, *, fastest: bool) -> RatedGossip:
-    """Gossip over given links, with the fastest weights or those of the scenario's rule."""
+    """Gossip over the given links, with the fastest weights or those of the scenario's rule."""
     if not fastest:
         return RatedGossip(Gossip(topology, steps), np.nan)
     fast = fastest_weights(topology)
@@ -103,7 +103,7 @@ def gossip_on(topology: BoolMatrix, steps: int, *, fastest: bool) -> RatedGossip
 
 
 def _with_weights(topology: BoolMatrix, steps: int, rho: float, exact: bool) -> RatedGossip:
-    """The fastest weights; where they stop just short of rho, a search for rho itself."""
+    """Gossip with the fastest weights, searched further where they just miss rho."""
     fast = fastest_weights(topology) if exact else simple_weights(topology)
     enough = rho ** (1.0 / steps) * (1.0 - INSIDE)
     if exact and fast.zeta > enough:
@@ -113,7 +113,7 @@ def _with_weights(topology: BoolMatrix, steps: int, rho: float, exact: bool) -> 
 
 
 class _Search:
-    """What all psi share: the links' ends, the time both ends are ready, their distances."""
+    """A search over links for a given number of steps; holds what all numbers of steps share."""
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ class _Search:
         self.close = 0.0 if exact else CLOSE
 
     def least(self, psi: int, enough: float, below_s: float) -> tuple[float, BoolMatrix] | None:
-        """The least time under `below_s` with psi steps and its links; None if there is none."""
+        """The least round time below `below_s` with psi steps, and its links; None for none."""
         from fedrt.control.topology.connect_kernel import links_to_connect
 
         cost_s = self.ready_s + psi * self.hop_s
@@ -168,7 +168,7 @@ class _Search:
         return zeta <= enough
 
     def _simply(self, links: IndexArray, enough: float) -> bool:
-        """By the best weight that all links share.
+        """Whether one weight for all links reaches the contraction `enough`.
 
         Its zeta is at least (high - low) / (high + low) of the degrees, which is quick to see:
         the Laplacian's ends lie beyond C / (C - 1) of the extreme degrees.

@@ -1,4 +1,4 @@
-"""Mixing matrices: the share of each neighbour's model in a gossip step, and its speed."""
+"""Mixing matrices: the weight of each neighbour's model in a gossip step, and their contraction."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FloatArray = NDArray[np.float64]
 
 
 def metropolis_weights(topology: BoolMatrix) -> FloatArray:
-    """1 / (1 + max(deg c, deg c2)) on links, the rest on the diagonal.
+    """Metropolis-Hastings weights: 1 / (1 + max(deg c, deg c2)) on links, the rest on the diagonal.
 
     On the complete graph one step is the exact average.
     """
@@ -25,7 +25,7 @@ def metropolis_weights(topology: BoolMatrix) -> FloatArray:
 
 
 def best_constant_weights(topology: BoolMatrix) -> FloatArray:
-    """The one weight for all links that mixes fastest: I - 2 / (lambda_2 + lambda_C) L.
+    """The mixing matrix with the best equal weight for all links: I - 2 / (lambda_2 + lambda_C) L.
 
     lambda are the extreme non-zero eigenvalues of the Laplacian (Xiao and Boyd 2004).
     """
@@ -44,12 +44,12 @@ MIXINGS: dict[str, Callable[[BoolMatrix], FloatArray]] = {
 
 
 def mixing_of(gossip: Gossip, rule: str) -> FloatArray:
-    """The weights of a gossip step: the plan's own, or what the rule gives its links."""
+    """The mixing matrix of a gossip step: the plan's own weights, or those of the rule."""
     return mixing_weights(rule, gossip.links) if gossip.weights is None else gossip.weights
 
 
 def mixing_weights(rule: str, topology: BoolMatrix) -> FloatArray:
-    """The weights that a rule of `MIXINGS` gives the links; each connected part by itself."""
+    """The mixing matrix of a rule in `MIXINGS`, for each connected component by itself."""
     if is_connected(topology):
         return MIXINGS[rule](topology)
     mixing = np.zeros(topology.shape)
@@ -59,14 +59,17 @@ def mixing_weights(rule: str, topology: BoolMatrix) -> FloatArray:
 
 
 def slowest_contraction(mixing: FloatArray, topology: BoolMatrix) -> float:
-    """Zeta of the part that mixes slowest: each part nears its own average."""
+    """The greatest zeta of the connected components: each converges to its own average."""
     if is_connected(topology):
         return contraction(mixing)
     return max(contraction(mixing[np.ix_(part, part)]) for part in parts_of(topology))
 
 
 def contraction(mixing: FloatArray) -> float:
-    """Zeta = max(|lambda_2|, |lambda_C|): what one step leaves of the distance to the average."""
+    """The contraction zeta = max(|lambda_2|, |lambda_C|) of one gossip step.
+
+    It is the greatest part of the distance to the average that a step can leave.
+    """
     if len(mixing) == 1:
         return 0.0
     eigenvalue = np.linalg.eigvalsh(mixing)

@@ -1,1 +1,1 @@
-"""How a run spends its energy over time: prices of a joule, and when a round is expected to end."""
+"""Pacing: what a joule is worth over a run, and when a global round is expected to end."""

@@ -1,4 +1,4 @@
-"""What a joule of each device is worth, learned while a run goes on, and what it may spend at most.
+"""The price of each device's energy, learned during a run, and the cap on what it may spend.
 
 Over a whole run the problem is: least sum of round times, with every device's energies adding up to
 no more than its budget. Its Lagrangian splits by rounds: each minimises its time + sum of lambda_n
@@ -39,7 +39,7 @@ MOST_PRICE = 1e9  # times the least price
 
 @dataclass(frozen=True)
 class Prices:
-    """What is known of every device of the fleet before an edge round."""
+    """The prices of energy of the whole fleet before an edge round."""
 
     price_s_per_j: FloatArray
     """0 where a device has not taken part yet."""
@@ -50,13 +50,13 @@ class Prices:
 
     @staticmethod
     def unknown(fleet_size: int) -> Prices:
-        """Before the first round."""
+        """The prices before the first round: not known yet."""
         return Prices(np.zeros(fleet_size), np.zeros(fleet_size), np.zeros(fleet_size))
 
 
 @dataclass(frozen=True)
 class Spending:
-    """Prices and caps of the devices that take part in one edge round."""
+    """Prices of energy and caps for the devices of one edge round."""
 
     price_s_per_j: FloatArray
     cap_j: FloatArray
@@ -72,7 +72,7 @@ def spending(
     *,
     may_use_rest: bool = True,
 ) -> tuple[Prices, Spending]:
-    """What the devices may spend now, and the prices with newcomers' first ones among them.
+    """What each device may spend in the coming edge round, and all prices, new devices included.
 
     `may_use_rest`: in the last edge round also what FedRT leaves of the budgets.
     """
@@ -100,7 +100,7 @@ def spending(
 
 
 def adjust(prices: Prices, pace: Pace, spent: Spending, energy_j: FloatArray) -> Prices:
-    """The prices after a round in which the devices took `energy_j`."""
+    """The prices after a round in which the devices spent `energy_j`."""
     who, target_j = pace.device, spent.target_j
     limited = np.isfinite(target_j)
     scale = np.where(limited, np.maximum(target_j, 0.1 * energy_j), 1.0)
@@ -112,7 +112,7 @@ def adjust(prices: Prices, pace: Pace, spent: Spending, energy_j: FloatArray) ->
 
 
 def least_price_s_per_j(seen: Observation) -> FloatArray:
-    """Per device: the price below which no joule falls.
+    """For each device, the lowest price of energy, in seconds per joule.
 
     At it all energy of a cluster at full speed is worth `WORTH` of an equal part of its time.
     """
@@ -128,7 +128,9 @@ def least_price_s_per_j(seen: Observation) -> FloatArray:
 
 
 def _first_price(seen: Observation, target_j: FloatArray) -> FloatArray:
-    """A first guess: a cluster holds up one round in C, and computes at f_min in all others.
+    """The first price of a device's energy, before it has taken part in a round.
+
+    The guess is that a cluster holds up one round in C, and computes at f_min in all others.
 
     A budget then allows f = sqrt(C (E - upload - (1 - 1/C) a f_min^2) / a) in that one, where
     a second of the cluster is worth 1 and a device bears an equal part of it: lambda 2 a f^3 / W =

@@ -1,4 +1,4 @@
-"""What a second of each cluster is worth before the last edge round, when the end is not known.
+"""What a second of each cluster is worth before the last edge round, when the end is not yet known.
 
 A global round ends when its slowest cluster is through all edge rounds and its backhaul. Before the
 last edge round the rest is unknown, but earlier global rounds have shown what it may be: sample s
@@ -57,11 +57,14 @@ def allocate_with_foresight(
 
 
 def soft_share_last(end_s: FloatArray, width_s: float) -> FloatArray:
-    """Per cluster: the mean over samples (rows) of the softened indicator of being last."""
+    """For each cluster, the mean over samples of a softened indicator that it ends last."""
     scaled = np.exp((end_s - end_s.max(axis=1, keepdims=True)) / width_s)
     return np.asarray((scaled / scaled.sum(axis=1, keepdims=True)).mean(axis=0))
 
 
 def guessed_later_s(nominal_s: FloatArray, edge_rounds: int) -> FloatArray:
-    """The sample before there are enough: all clusters take the same, what they take on average."""
+    """A guess of the clusters' remaining times, used until there are enough samples.
+
+    All clusters take the same time: what they take on average.
+    """
     return np.full((1, len(nominal_s)), edge_rounds * nominal_s.mean())

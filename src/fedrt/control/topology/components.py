@@ -1,4 +1,4 @@
-"""Choosing links where the backhaul has fallen apart: each connected part by itself."""
+"""Link selection in a backhaul that has several connected components: each component by itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LinkRule = Callable[[FloatArray, FloatArray, FloatArray, float], BoolMatrix]
 def links_by_part(
     rule: LinkRule, finish_s: FloatArray, link_s: FloatArray, distance: FloatArray, limit: float
 ) -> BoolMatrix:
-    """The links that the rule picks in every connected part of the base graph.
+    """The links that a rule selects in every connected component of the base graph.
 
     Each part has its own consensus limit, as far between what its links leave unlinked and what no
     link would as the whole one is: base_p + kappa (full_p - base_p). Pairs in different parts count
@@ -40,7 +40,7 @@ def links_by_part(
 
 
 def _kappa(base: BoolMatrix, distance: FloatArray, limit: float) -> float:
-    """Where a limit lies between what the base graph leaves unlinked, 0, and no link at all, 1."""
+    """The kappa of a consensus limit: 0 at that of the base graph, 1 at that of no link."""
     least = unlinked_distance(base, distance)
     span = unlinked_distance(np.zeros_like(base), distance) - least
     return float(np.clip((limit - least) / span, 0.0, 1.0)) if span > 0 else 0.0

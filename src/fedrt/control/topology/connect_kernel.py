@@ -12,7 +12,7 @@ from fedrt.system.jit import compiled
 def links_to_connect(
     rows: NDArray[np.intp], cols: NDArray[np.intp], vertices: int
 ) -> int:  # pragma: no cover - compiled
-    """The length of the shortest prefix of the links that connects all vertices (Kruskal)."""
+    """The length of the shortest prefix of a list of links that connects all servers (Kruskal)."""
     parent = np.arange(vertices)
     parts = vertices
     for link in range(len(rows)):

@@ -1,4 +1,4 @@
-"""How far the edge models are apart, how far they may be, and how distances are estimated."""
+"""Consensus distances between edge models: the limit on them, and how they are estimated."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MARGIN = 1e-12
 
 
 def unlinked_distance(topology: BoolMatrix, distance: FloatArray) -> float:
-    """The distance no link bridges: (1/C^2) sum of (1 - A[c,c2]) Upsilon[c,c2].
+    """The mean consensus distance of pairs without a link: (1/C^2) sum of (1 - A) Upsilon.
 
     With mixing weights 1/C it bounds the mean distance to the average after mixing.
     """
@@ -26,15 +26,16 @@ def unlinked_distance(topology: BoolMatrix, distance: FloatArray) -> float:
 
 
 def meets_limit(topology: BoolMatrix, distance: FloatArray, limit: float) -> bool:
-    """Whether a topology leaves no more distance unlinked than the limit allows."""
+    """Whether a topology keeps the consensus limit."""
     return unlinked_distance(topology, distance) <= limit * (1 + MARGIN)
 
 
 def consensus_limit(base_graph: BoolMatrix, distance: FloatArray, kappa: float) -> float:
-    """The limit between what the base graph leaves unlinked and what no link at all would.
+    """The consensus limit Upsilon_max = base + kappa (full - base), for the scenario's kappa.
 
-    Upsilon_max = base + kappa (full - base). kappa = 1 leaves only connectivity, 0 forbids pruning.
-    Feasible for every base graph. The paper does not say how it sets the limit.
+    `base` is the unlinked distance of the base graph, `full` that of a graph without links. kappa =
+    1 leaves only connectivity, 0 forbids pruning. The limit is feasible for every base graph. The
+    paper does not say how it sets it.
     """
     base = unlinked_distance(base_graph, distance)
     full = unlinked_distance(np.zeros_like(base_graph), distance)
@@ -42,7 +43,7 @@ def consensus_limit(base_graph: BoolMatrix, distance: FloatArray, kappa: float) 
 
 
 def see_backhaul(scenario: Scenario, bps: FloatArray, distance: FloatArray) -> Backhaul:
-    """The links of a global round with the limit that the scenario's kappa sets.
+    """The backhaul that a policy observes: link speeds, distances and the consensus limit.
 
     Where all distances are zero nothing is known about the pairs and nothing may be pruned: every
     link then counts the same and the limit is what the base graph leaves.
@@ -64,7 +65,7 @@ def shortest_paths(length: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class DistanceEstimate:
-    """What the coordinator believes about every pair, given that only linked pairs measure.
+    """The coordinator's estimate of all consensus distances; only linked pairs measure theirs.
 
     A measured pair takes its value. Any other pair that was measured before becomes half its last
     value, half the shortest path over the measured distances; one never measured, that path. Where

@@ -1,4 +1,4 @@
-"""Which backhaul links to use (P2.2), given when each cluster finishes.
+"""The choice of backhaul links (P2.2), given when each cluster finishes its edge rounds.
 
 Bandwidth and frequency do not depend on the links, so each cluster's finish time F_c is known
 first. The round then ends at max over c of (F_c + the time of its slowest kept link). Kept links
@@ -19,14 +19,14 @@ FloatArray = NDArray[np.float64]
 
 
 def finish_time_s(topology: BoolMatrix, finish_s: FloatArray, link_s: FloatArray) -> float:
-    """Seconds until the round ends: max over c of F_c + its slowest kept link."""
+    """The seconds until the global round ends: max over c of F_c + the slowest link of c."""
     return float(np.max(finish_s + np.where(topology, link_s, 0.0).max(axis=1)))
 
 
 def prune_greedily(
     finish_s: FloatArray, link_s: FloatArray, distance: FloatArray, limit: float
 ) -> BoolMatrix:
-    """The paper's Algorithm 3: drop the e slowest links while the round gets faster.
+    """The links that the paper's Algorithm 3 keeps: drop the e slowest while the round gets faster.
 
     e starts at floor(sqrt(sum of adjacency entries)) and is recomputed after each success, halved
     after each failure; the search ends when e = 1 fails. Of the e slowest links those whose loss
@@ -54,7 +54,7 @@ def prune_greedily(
 def _without(
     graph: BoolMatrix, rows: list[int], cols: list[int], distance: FloatArray, limit: float
 ) -> BoolMatrix:
-    """A copy of the graph less those of the given links that may go."""
+    """A copy of the graph without those of the given links that can be removed."""
     graph = graph.copy()
     missing = unlinked_distance(graph, distance)
     share = 2.0 / len(graph) ** 2
@@ -74,7 +74,7 @@ def _without(
 def best_links(
     finish_s: FloatArray, link_s: FloatArray, distance: FloatArray, limit: float
 ) -> BoolMatrix:
-    """The links of least round time, exactly.
+    """The links with the least round time, found exactly.
 
     A link serves a round that ends at tau only if max(F_c, F_c2) + its time <= tau, and connection
     and limit only get easier as links are added. So with links in the order of that cost, the

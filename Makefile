@@ -70,8 +70,8 @@ picture: $(VENV)/.ready-dev
 	$(BIN)/python tools/page_picture.py docs/page.png
 
 fuzz: $(VENV)/.ready-dev
-	FEDRT_MUTATIONS=500 $(BIN)/python -m pytest -n 2 tests/runs/test_mutated_folders.py \
-		tests/test_mutated_inputs.py
+	FEDRT_MUTATIONS=500 $(BIN)/python -m pytest -n 2 tests/records/test_mutated_folders.py \
+		tests/system/test_mutated_inputs.py
 
 kill-campaign: $(VENV)/.ready-dev
 	$(BIN)/python tools/kill_campaign.py --trials 50 --seed 0

@@ -6,12 +6,12 @@ import copy
 import json
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from junk import broken
+from support.junk import broken
+from support.paths import EXAMPLES
 
 import fedrt
 from fedrt.decision import parse_state, plan_round, read_state
@@ -19,7 +19,7 @@ from fedrt.errors import InfeasibleError, InputError
 from fedrt.plan import plan_problems
 from fedrt.policies import POLICIES, make_policy
 
-EXAMPLE = json.loads((Path(__file__).parents[1] / "examples" / "round.json").read_text())
+EXAMPLE = json.loads((EXAMPLES / "round.json").read_text())
 POLICY_NAMES = list(POLICIES)
 
 

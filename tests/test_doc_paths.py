@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 import pytest
+from support.paths import ROOT
 
-ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "fedrt"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 NOTATION = ROOT / "docs" / "notation.md"

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny import as_options, tiny
-from trained import differences, start, train, trained
+from kill_campaign import differences
+from support.paths import EXAMPLES
+from support.tiny import as_options, tiny
+from support.trained import start, train, trained
 
 from fedrt.cli import main
 from fedrt.policies import make_policy
 from fedrt.runs.loop import make_world, simulate_rounds
 from fedrt.studies.training import carry_on
-
-EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
 def test_the_own_policy_is_short_and_hurries_the_slowest(monkeypatch, tmp_path, capsys):

@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from children import LIMIT_S
+from support.children import LIMIT_S
 
 import fedrt
 

@@ -9,11 +9,11 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+from support.paths import ROOT
 
 from fedrt.cli import build_parser
 from fedrt.cli.parser import Parser, with_options
 
-ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "fedrt"
 
 ORDER = [

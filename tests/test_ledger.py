@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from outcomes import outcome_of
+from support.outcomes import outcome_of
 
 from fedrt.ledger import GivenAllowance, Ledger, PartOfBooks, overspend_j
 

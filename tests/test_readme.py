@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from children import LIMIT_S
+from support.children import LIMIT_S
+from support.paths import ROOT
 
-ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 
 

@@ -11,8 +11,8 @@ from importlib.metadata import distribution, requires
 from pathlib import Path
 
 import pytest
+from support.paths import ROOT
 
-ROOT = Path(__file__).parents[1]
 INSTALL = "needs torch, which is not installed: pip install 'fedrt[learning]'"
 
 

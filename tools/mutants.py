@@ -64,28 +64,13 @@ CHOICES_OF_SPEED = {
 }
 """Functions that choose among ways to the same numbers; empty: the module's own lines."""
 TESTS = (
-    "tests/control",
-    "tests/cost",
-    "tests/world",
-    "tests/policies",
-    "tests/learning",
-    "tests/test_ledger.py",
-    "tests/test_decision.py",
-    "tests/runs/test_loop.py",
-    "tests/runs/test_loop_books.py",
-    "tests/runs/test_loop_links.py",
-    "tests/runs/test_reference.py",
-    "tests/runs/test_left_out.py",
-    "tests/runs/test_moving_devices.py",
-    "tests/runs/test_bound.py",
-    "tests/runs/test_bound_brute_force.py",
-    "tests/runs/test_faults.py",
-    "tests/runs/test_estimate.py",
-    "tests/runs/test_training.py",
+    *("tests/control", "tests/bound", "tests/cost", "tests/world", "tests/policies", "tests/data"),
+    *("tests/learning", "tests/runs", "tests/test_ledger.py", "tests/test_decision.py"),
+    *("tests/studies/test_estimate.py", "tests/studies/test_training.py"),
 )
 SHORT_TESTS = (
-    "tests/control/test_consensus.py",
-    "tests/control/test_mixing.py",
+    "tests/control/topology/test_consensus.py",
+    "tests/control/mixing/test_weights.py",
     "tests/cost/test_outcome.py",
     "tests/policies/test_base.py",
     "tests/test_ledger.py",

@@ -2,7 +2,7 @@
 # Run the tests marked numerical again as other processors would, in four named variants.
 # usage: tools/other_processors.sh [PYTEST ARGUMENTS]      e.g. -m "numerical and not slow" -n 2
 # The variables choose among the paths that torch, oneDNN, MKL, numpy and numba have for different
-# instruction sets; tests/test_other_processors.py fails where one is not in force.
+# instruction sets; tests/tools/test_other_processors.py fails where one is not in force.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- -m "numerical and not slow" -n 2

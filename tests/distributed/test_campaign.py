@@ -7,8 +7,8 @@ import subprocess
 import sys
 
 import pytest
-from children import LIMIT_S, environment
-from trained import ROOT
+from support.children import LIMIT_S, environment
+from support.paths import ROOT
 
 
 @pytest.mark.slow

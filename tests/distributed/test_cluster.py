@@ -12,9 +12,11 @@ import threading
 from pathlib import Path
 
 import pytest
-from children import LIMIT_S, environment
-from tiny import as_options
-from trained import ROOT, differences, start, train, trained
+from kill_campaign import differences
+from support.children import LIMIT_S, environment
+from support.paths import ROOT
+from support.tiny import as_options
+from support.trained import start, train, trained
 
 from fedrt.cli import main
 from fedrt.errors import FedrtError, InputError

@@ -17,7 +17,7 @@ import fedrt.distributed  # noqa: F401  (settings that Ray reads as it is loaded
 
 ray = pytest.importorskip("ray", reason="needs the ray extra")
 
-from ray_cluster import (  # noqa: E402
+from support.ray_cluster import (  # noqa: E402
     Nodes,
     all_there,
     alone,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from kept_cells import OPTIONS, TINY
+from support.kept_cells import OPTIONS, TINY
 
 from fedrt.cli import main
 from fedrt.experiments import cells as module

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from kept_cells import OPTIONS, TINY
 from numpy.testing import assert_allclose, assert_array_equal
-from trained import train
+from support.kept_cells import OPTIONS, TINY
+from support.trained import train
 
 from fedrt.errors import InputError
 from fedrt.experiments import carry_out as module
@@ -193,10 +193,10 @@ def test_a_setting_that_came_later_does_not_make_a_cell_foreign(whole, tmp_path)
 
 
 def test_own_policies_have_cells_too(tmp_path):
-    cell = Cell(TINY, "trained:Moody", 0)
+    cell = Cell(TINY, "support.trained:Moody", 0)
     found = carry_out([cell], Store(tmp_path), OPTIONS, note=quiet)
-    assert found["tiny/trained.Moody-0"].about["policy"] == "trained:Moody"
-    assert (tmp_path / "cells" / "tiny" / "trained.Moody-0.npz").is_file()
+    assert found["tiny/support.trained.Moody-0"].about["policy"] == "support.trained:Moody"
+    assert (tmp_path / "cells" / "tiny" / "support.trained.Moody-0.npz").is_file()
 
 
 def test_an_unknown_policy_is_named_before_anything_is_trained(tmp_path):

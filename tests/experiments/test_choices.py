@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import mean
 
 import pytest
-from kept_cells import OPTIONS, TINY, made_up
+from support.kept_cells import OPTIONS, TINY, made_up
 
 from fedrt.experiments.carry_out import Store, carry_out
 from fedrt.experiments.cells import BY_CLASS, TABLE, UNAUGMENTED, Cell

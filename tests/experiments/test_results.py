@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from numpy.testing import assert_allclose
-from trained import ROOT
+from support.paths import ROOT
 
 from fedrt.data.originals import ORIGINALS
 from fedrt.experiments.cells import ROWS, SEEDS, TABLE, Cell, cells_of, in_full

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from kept_cells import made_up
+from support.kept_cells import made_up
 
 from fedrt.experiments.cells import QUICK_ROUNDS, TABLE, in_brief
 from fedrt.experiments.table import csv_rows, table_rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from learning_cases import CPU, noise, state_vector
+from support.learning_cases import CPU, noise, state_vector
 from torch import nn
 
 from fedrt.learning.engines.samples import Samples

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_policies import EVEN, random_state
+from support.states import EVEN, random_state
 
 from fedrt.decision import plan_round, read_state
 from fedrt.policies import POLICIES

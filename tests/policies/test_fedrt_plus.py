@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny import tiny
+from support.paths import EXAMPLES
+from support.tiny import tiny
 
 from fedrt.control.allocation.allocate import allocate
 from fedrt.control.mixing.weights import contraction, mixing_of
@@ -22,7 +22,7 @@ from fedrt.scenario import load_scenario
 
 pytestmark = pytest.mark.numerical
 
-STATE = json.loads((Path(__file__).parents[2] / "examples" / "round.json").read_text())
+STATE = json.loads((EXAMPLES / "round.json").read_text())
 PARTS = ("exact_links", "joint_gossip", "slack", "pacing", "gossip_and_slack")
 
 

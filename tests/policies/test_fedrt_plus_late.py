@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from tiny import tiny
+from support.tiny import tiny
 
 from fedrt.control.allocation.allocate import allocate_evenly
 from fedrt.control.allocation.priced import PricedFleet

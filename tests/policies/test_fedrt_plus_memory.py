@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from tiny import tiny
+from support.tiny import tiny
 
 from fedrt.control.mixing.gossip import RatedGossip
 from fedrt.control.pacing import expected_finish as foresight

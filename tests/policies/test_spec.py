@@ -9,7 +9,7 @@ from argparse import Namespace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny import as_options
+from support.tiny import as_options
 
 from fedrt.cli import main
 from fedrt.cli.parser import read_policies, typed_paths

@@ -6,11 +6,11 @@ import os
 import shutil
 
 import pytest
-from children import LIMIT_S
-from page_data import POLICIES, ROUNDS
-from tiny import as_options, tiny
-from trained import train, trained
-from viewer import Viewer
+from support.children import LIMIT_S
+from support.page_data import POLICIES, ROUNDS
+from support.tiny import as_options, tiny
+from support.trained import train, trained
+from support.viewer import Viewer
 
 from fedrt.cli import main
 from fedrt.report.page.write import write_page

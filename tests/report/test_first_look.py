@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 import json
 import sys
-from pathlib import Path
 
 import pytest
-from tiny import as_options, tiny
-from trained import TRAINING
+from support.paths import ROOT
+from support.tiny import as_options, tiny
+from support.trained import TRAINING
 
 from fedrt.cli import main
 from fedrt.policies import POLICIES
@@ -159,8 +159,7 @@ def test_all_commands_compare_the_same_policies(tmp_path, capsys):
 def test_an_example_of_a_state_comes_with_the_package(capsys):
     assert main(["plan", "--example"]) == 0
     printed = capsys.readouterr().out
-    root = Path(__file__).parents[2]
-    assert printed == (root / "examples" / "round.json").read_text()
+    assert printed == (ROOT / "examples" / "round.json").read_text()
     assert main(["plan"]) == 2
     line = "fedrt plan: give STATE.json; fedrt plan --example prints one\n"
     assert capsys.readouterr().err == line

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kept_cells import made_up
 from numpy.testing import assert_allclose
+from support.kept_cells import made_up
 
 from fedrt.experiments.cells import BASE_GRAPHS, NON_IID, TABLE, cells_of
 from fedrt.experiments.paper import METHODS

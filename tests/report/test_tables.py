@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from kept_cells import made_up
+from support.kept_cells import made_up
+from support.paths import EXAMPLES
 
 from fedrt.cli import main
 from fedrt.experiments.cells import TABLE, Cell
@@ -29,7 +28,7 @@ COMMANDS = {
 @pytest.fixture
 def long_name(monkeypatch, tmp_path):
     """A policy under a name that takes most of a line, and a terminal of 80 columns."""
-    example = Path(__file__).parents[2] / "examples" / "own_policy.py"
+    example = EXAMPLES / "own_policy.py"
     package = tmp_path / "my_research_package"
     package.mkdir()
     (package / "__init__.py").touch()

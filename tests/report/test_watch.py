@@ -17,10 +17,10 @@ from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
-from children import LIMIT_S, environment
 from pyarrow import parquet
-from tiny import tiny
-from trained import TRAINING
+from support.children import LIMIT_S, environment
+from support.tiny import tiny
+from support.trained import TRAINING
 
 from fedrt.cli import main
 from fedrt.policies import make_policy
@@ -33,7 +33,6 @@ from fedrt.report.serve import Server
 from fedrt.runs.loop import make_world, simulate_rounds
 from fedrt.studies.estimates import estimate
 
-TESTS = Path(__file__).parents[1]
 ROUNDS = 60
 
 
@@ -151,7 +150,11 @@ def test_bad_ports_hosts_and_folders_are_one_line(estimated, capsys):
 
 
 def start_run(out: Path) -> subprocess.Popen:
-    settings = (*TRAINING, f"rounds.global_rounds={ROUNDS}", 'learning.model="trained:Leisurely"')
+    settings = (
+        *TRAINING,
+        f"rounds.global_rounds={ROUNDS}",
+        'learning.model="support.trained:Leisurely"',
+    )
     options = [word for text in settings for word in ("--set", text)]
     options += ["--engine", "sequential", "--device", "cpu", "--out", str(out)]
     # Slow enough to be watched: 28 batches a round, more than a minute in all.

@@ -16,7 +16,7 @@ from fedrt.scenario import load_scenario
 pytestmark = pytest.mark.slow
 
 
-COMMON = ("learning.model=trained:Perceptron", "learning.model_bits=measured")
+COMMON = ("learning.model=support.trained:Perceptron", "learning.model_bits=measured")
 
 
 @cache

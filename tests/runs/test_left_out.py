@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields, replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from halves import Halves, Nobody, drawn_half
-from learning_cases import small
+from kill_campaign import differences
 from numpy.testing import assert_allclose, assert_array_equal
 from pyarrow import parquet
-from test_faults import EVERYTHING, check_books
-from tiny import tiny
-from trained import differences, start, train, trained
+from support.failing import EVERYTHING, check_books
+from support.halves import Halves, Nobody, drawn_half
+from support.learning_cases import small
+from support.paths import EXAMPLES
+from support.tiny import tiny
+from support.trained import start, train, trained
 
 from fedrt.cli import main
 from fedrt.cost.round import price
@@ -32,7 +33,7 @@ from fedrt.world.simulated import SimulatedWorld
 
 pytestmark = pytest.mark.numerical
 
-EXAMPLE = json.loads((Path(__file__).parents[2] / "examples" / "round.json").read_text())
+EXAMPLE = json.loads((EXAMPLES / "round.json").read_text())
 
 
 def told(scenario, policy):
@@ -231,7 +232,7 @@ def stopped(path, *settings, policy, after):
 
 @pytest.mark.parametrize("settings", [(), EVERYTHING], ids=["nothing fails", "things fail"])
 def test_a_run_that_was_stopped_goes_on_to_the_bit(settings, tmp_path):
-    policy = "halves:Halves(policy='fedrt-plus')"
+    policy = "support.halves:Halves(policy='fedrt-plus')"
     whole = train(tmp_path / "whole", trained(*settings), policy, device_rows=True)
     devices = parquet.read_table(whole / "devices.parquet")
     assert 0 < sum(devices["trains"].to_pylist()) < devices.num_rows
@@ -323,13 +324,13 @@ def test_the_older_version_cannot_say_who_is_left_out(tmp_path, capsys):
     assert plan_round(EXAMPLE, Everyone())["edges"] == plan_round(EXAMPLE)["edges"]
     file = tmp_path / "state.json"
     file.write_text(json.dumps(EXAMPLE))
-    assert main(["plan", str(file), "--policy", "halves:Halves"]) == 2
+    assert main(["plan", str(file), "--policy", "support.halves:Halves"]) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert err.count("\n") == 1
     assert "leaves devices out of the round" in err
     file.write_text(json.dumps(EXAMPLE | {"schema_version": 2}))
-    assert main(["plan", str(file), "--policy", "halves:Halves"]) == 0
+    assert main(["plan", str(file), "--policy", "support.halves:Halves"]) == 0
     found = json.loads(capsys.readouterr().out)
     told = [device["trains"] for edge in found["edges"] for device in edge["devices"]]
     assert {True, False} == set(told)

@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from tiny import tiny
+from support.tiny import tiny
 
 from fedrt.cli import main
 from fedrt.control.topology.consensus import see_backhaul, unlinked_distance

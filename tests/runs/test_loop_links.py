@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from tiny import tiny
+from support.tiny import tiny
 
 from fedrt.control.topology.consensus import (
     DistanceEstimate,

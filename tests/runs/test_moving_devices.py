@@ -7,13 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from halves import Halves
-from learning_cases import small
+from kill_campaign import differences
 from numpy.testing import assert_allclose, assert_array_equal
 from pyarrow import parquet
-from test_faults import EVERYTHING, check_books
-from tiny import tiny
-from trained import differences, start, train, trained
+from support.failing import EVERYTHING, check_books
+from support.halves import Halves
+from support.learning_cases import small
+from support.tiny import tiny
+from support.trained import start, train, trained
 
 from fedrt.learning.setup import make_setup
 from fedrt.learning.trainer import Trainer
@@ -201,7 +202,7 @@ class StopError(Exception):
     [
         ("fedrt", ()),
         ("fedrt-plus", SOME_FAIL),
-        ("halves:Halves", ("learning.participation=0.7",)),
+        ("support.halves:Halves", ("learning.participation=0.7",)),
     ],
 )
 def test_a_run_that_was_stopped_goes_on_to_the_bit(policy, settings, tmp_path, monkeypatch):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from tiny import tiny
+from support.tiny import tiny
 
 from fedrt.control.allocation.slowness import SlownessSeen
 from fedrt.cost.outcome import Deadline

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tiny import tiny
+from support.tiny import tiny
 
 from fedrt.cli import main
 from fedrt.errors import InputError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from tiny import tiny
+from support.tiny import tiny
 
 from fedrt.errors import InputError
 from fedrt.graph import parts_of

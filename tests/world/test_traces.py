@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from pyarrow import csv, parquet
-from tiny import as_options, tiny
+from support.tiny import as_options, tiny
 
 from fedrt.cli import main
 from fedrt.errors import InputError

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from tiny import tiny
+from support.tiny import tiny
 
 from fedrt.quantities import SNR_DB
 from fedrt.world.observation import Backhaul

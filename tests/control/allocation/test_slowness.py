@@ -1,0 +1,148 @@
+"""Devices that turn out slow: what reports let expect, and the plan that is taken for it."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from reference.instances import one_cluster
+from support.outcomes import failures_of
+from support.tiny import tiny
+
+from fedrt.control.allocation.allocate import allocate, allocate_evenly
+from fedrt.control.allocation.slowness import (
+    Slowness,
+    SlownessSeen,
+    expected_end,
+    quickest_expected,
+)
+from fedrt.cost.outcome import Deadline, FailureRules, carry_out
+from fedrt.plan import Plan
+from fedrt.world.simulated import SimulatedWorld
+
+pytestmark = pytest.mark.numerical
+
+SEEN = SimulatedWorld(tiny("fleet.cycles_per_sample={uniform=[2e7,2e8]}"), 0).observe(0, 0)
+ALLOWANCE_J = np.full(7, 8.0)
+NONE = Deadline()
+NOWHERE = np.zeros(3, dtype=bool)
+
+
+def slowness_of(chance, slowdown=4.0, deadline=NONE, devices=7):
+    return Slowness(np.broadcast_to(np.asarray(chance, dtype=float), devices), slowdown, deadline)
+
+
+def by_trying_all(allocation, slowness, begin_s):
+    """The same mean over all 2^N ways in which devices can be slow, each carried out."""
+    steps = np.full(7, SEEN.local_steps)
+    plan = Plan("feasible", allocation.bandwidth_hz, allocation.cpu_hz, steps)
+    end_s = arrive = 0.0
+    for slow in product([False, True], repeat=7):
+        weight = np.prod(np.where(slow, slowness.chance, 1 - slowness.chance))
+        speed = np.where(slow, 1 / slowness.slowdown, 1.0)
+        rules = FailureRules(slowness.deadline)
+        done = carry_out(plan, SEEN, failures_of(SEEN, speed=speed), rules)
+        end_s += weight * (begin_s + done.cost.edge_time_s).max()
+        arrive += weight * done.delivered.sum()
+    return end_s, arrive
+
+
+@pytest.mark.parametrize("deadline", [NONE, Deadline(factor=1.3), Deadline(seconds=30.0)])
+@pytest.mark.parametrize("allocation", [allocate, allocate_evenly])
+@pytest.mark.parametrize("begin_s", [[0.0, 0.0, 0.0], [0.0, 40.0, 1e3]])
+def test_the_expected_end_is_the_mean_over_all_ways_to_be_slow(deadline, allocation, begin_s):
+    found = allocation(SEEN, ALLOWANCE_J)
+    for chance in (0.0, 0.3, [0.9, 0.0, 0.2, 1.0, 0.1, 0.5, 0.4]):
+        slowness = slowness_of(chance, 3.0, deadline)
+        begins_s = np.array(begin_s)
+        by_hand = by_trying_all(found, slowness, begins_s)
+        # A sum of 128 products against one of 8.
+        assert_allclose(expected_end(SEEN, found, slowness, begins_s), by_hand, rtol=1e-12)
+
+
+def test_computing_that_takes_longer_is_planned_for_at_the_same_energy():
+    """Cycles that count twice in time and once in energy: half the capacitance."""
+    columns = {name: getattr(SEEN, name)[2:5] for name in ("snr", "cpu_min_hz", "cpu_max_hz")}
+    columns["tx_power_w"], slowdown = np.full(3, 0.5), np.array([1.0, 2.0, 4.0])
+    cycles, capacitance = np.full(3, 1e10), np.full(3, 2e-28)
+    plain = one_cluster(8e6, 2e6, cycles=cycles, capacitance=capacitance, **columns)
+    scaled = one_cluster(
+        8e6, 2e6, cycles=slowdown * cycles, capacitance=capacitance / slowdown, **columns
+    )
+    allowance_j = np.array([8.0, 9.0, 20.0])
+    found, asked = allocate(plain, allowance_j, slowdown), allocate(scaled, allowance_j)
+    assert_allclose(found.bandwidth_hz, asked.bandwidth_hz, rtol=1e-9)
+    assert_allclose(found.cpu_hz, asked.cpu_hz, rtol=1e-9)
+    assert found.relaxed.tolist() == asked.relaxed.tolist() == [False]
+    usual = allocate(plain, allowance_j)
+    assert found.bandwidth_hz[2] > 1.05 * usual.bandwidth_hz[2]
+
+
+def test_reports_by_hand():
+    seen, who = SlownessSeen.nothing(4), np.arange(4)
+    first = seen.expected(who, NONE)
+    assert_array_equal(first.chance, 0.0)
+    assert first.slowdown == 1.0
+    seen.add(np.array([0, 1, 2]), np.array([1.0, 1.0, 3.0]))
+    # One of three was slow; nothing is known of what comes after, and nothing of device 3.
+    after = seen.expected(who, NONE)
+    assert_allclose(after.chance, 1 / 3, rtol=1e-15)
+    assert after.slowdown == 3.0
+    seen.add(np.array([0, 1, 2]), np.array([1.0, 5.0, 1.0]))
+    # Two of six: 1/3. After full speed one of two, after slowness none of one, and 1/3 added.
+    after = seen.expected(who, Deadline(factor=2.0))
+    full, slow = (1 + 1 / 3) / 3, (0 + 1 / 3) / 2
+    assert_allclose(after.chance, [full, slow, full, 1 / 3], rtol=1e-15)
+    assert after.slowdown == 4.0
+    assert after.deadline == Deadline(factor=2.0)
+    assert_array_equal(seen.expected(np.array([1]), NONE).chance, [after.chance[1]])
+
+
+@pytest.mark.parametrize("chance", [0.02, 0.3, 0.7])
+def test_no_try_is_expected_to_end_later_than_the_usual_or_the_even_one(chance):
+    usual, even = allocate(SEEN, ALLOWANCE_J), allocate_evenly(SEEN, ALLOWANCE_J)
+    slowness, begin_s = slowness_of(chance), np.zeros(3)
+    found = quickest_expected(SEEN, ALLOWANCE_J, slowness, begin_s, usual, NOWHERE)
+    end_s = by_trying_all(found, slowness, begin_s)[0]
+    assert not even.relaxed.any()
+    for other in (usual, even):
+        assert end_s <= by_trying_all(other, slowness, begin_s)[0] * (1 + 1e-12)
+    if chance == 0.7:
+        assert end_s < 0.995 * by_trying_all(usual, slowness, begin_s)[0]
+
+
+def test_who_is_slow_most_of_the_time_gets_more_and_the_others_less():
+    usual = allocate(SEEN, ALLOWANCE_J)
+    chance = np.array([0.0, 0.0, 0.98, 0.0, 0.0, 0.0, 0.0])
+    found = quickest_expected(
+        SEEN, ALLOWANCE_J, slowness_of(chance), np.array([0.0, 1e3, 0.0]), usual, NOWHERE
+    )
+    more = found.bandwidth_hz > usual.bandwidth_hz * (1 + 1e-9)
+    assert more.tolist() == [False, False, True, False, False, False, False]
+    assert (found.bandwidth_hz[3:5] < usual.bandwidth_hz[3:5]).all()
+    assert_array_equal(found.bandwidth_hz[5:], usual.bandwidth_hz[5:])
+
+
+def test_kept_clusters_and_those_out_of_reach_have_the_usual_plan():
+    usual, kept = allocate(SEEN, ALLOWANCE_J), np.array([False, True, False])
+    cap_j = ALLOWANCE_J.copy()
+    cap_j[5] = 1e-6
+    found = quickest_expected(
+        SEEN, cap_j, slowness_of(0.95), np.array([1e3, 0.0, 0.0]), usual, kept
+    )
+    assert_array_equal(found.bandwidth_hz[2:], usual.bandwidth_hz[2:])
+    assert_array_equal(found.cpu_hz[2:], usual.cpu_hz[2:])
+    assert not np.array_equal(found.bandwidth_hz[:2], usual.bandwidth_hz[:2])
+
+
+def test_no_update_is_given_up_for_an_earlier_end():
+    """The median under the even split is early: its deadline would cut off the others."""
+    usual, even = allocate(SEEN, ALLOWANCE_J), allocate_evenly(SEEN, ALLOWANCE_J)
+    slowness, begin_s = slowness_of(0.3, 4.0, Deadline(factor=1.02)), np.zeros(3)
+    ends = [by_trying_all(each, slowness, begin_s) for each in (usual, even)]
+    assert ends[1][0] < ends[0][0]
+    assert ends[1][1] < ends[0][1]
+    found = quickest_expected(SEEN, ALLOWANCE_J, slowness, begin_s, usual, NOWHERE)
+    assert by_trying_all(found, slowness, begin_s)[1] >= ends[0][1] * (1 - 1e-9)

@@ -1,0 +1,102 @@
+"""The mutation tool: what it changes, what it leaves alone, and that its lists are in order."""
+
+from __future__ import annotations
+
+import json
+
+import mutants
+import pytest
+from mutation.operators import compiles, mutants_of, siblings_of
+from mutation.workshop import Verdict
+
+
+def changes(source: str, siblings: dict[str, str] | None = None) -> set[str]:
+    text = source.encode()
+    found = set()
+    for mutant in mutants_of("one.py", text, siblings or {}):
+        mutated = mutant.apply(text)
+        if compiles(mutated):
+            assert mutated != text
+            assert mutant.before.encode() == text[mutant.start : mutant.end]
+            found.add(mutated.decode())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("source", "wanted"),
+    [
+        ("a = b < c", {"a = b <= c", "a = b > c"}),
+        ("a = b + c * d", {"a = b - c * d", "a = b + c / d"}),
+        ("a = not b", {"a = b"}),
+        ("a = b and c or d", {"a = b or c or d", "a = b and c and d"}),
+        ("a = max(b, c)", {"a = min(b, c)"}),
+        ("a = f(b, c)", {"a = f(c, b)"}),
+        ("a = b[0]", {"a = b[1]"}),
+        ("a = 2.5", {"a = 5.0"}),
+        ("a = b if c else d", {"a = d if c else b"}),
+        ("a += b", {"a -= b", "pass"}),
+        ("a[b] = c", {"pass"}),
+        ("f(a)", {"pass"}),
+        ("a = b.one", {"a = b.two"}),
+        ("a = ö is None", {"a = ö is not None"}),
+    ],
+)
+def test_every_kind_of_change(source, wanted):
+    assert changes(source + "\n", {"one": "two"}) == {text + "\n" for text in wanted}
+
+
+def test_what_says_nothing_of_the_result_is_left_alone():
+    source = '''"""Text."""
+@deco(1)
+def f(a: int) -> "x < y":
+    """Text with 3 < 4."""
+    assert a < 1
+    g: dict[int, 2]
+    raise Error(f"{a + 1}", a < 1)
+'''
+    assert changes(source) == set()
+
+
+def test_fields_of_one_class_and_type_stand_for_each_other():
+    one = b"class A:\n    x: int\n    y: int\n    z: float\n    w: int\n"
+    two = b"class B:\n    x: int\n    v: int\n"
+    # x belongs to two classes: nobody knows which one is meant.
+    assert siblings_of([one, two]) == {"y": "w", "w": "x", "v": "x"}
+
+
+def test_a_sample_is_keyed_by_the_seed_and_by_what_is_drawn():
+    everything = mutants.find_mutants(["src/fedrt/ledger.py", "src/fedrt/cost/round.py"])
+    some = mutants.draw(everything, 20, 0)
+    assert len(some) == 20
+    assert mutants.draw(everything[::-1], 20, 0) == some
+    assert mutants.draw(everything, 20, 1) != some
+    # Without the other file, its own are drawn in the same order.
+    own = [m for m in mutants.draw(everything, len(everything), 0) if "ledger" in m.file]
+    alone = mutants.find_mutants(["src/fedrt/ledger.py"])
+    assert mutants.draw(alone, 10, 0) == own[:10]
+
+
+def test_the_lists_say_why_and_the_short_one_names_mutants_that_exist():
+    known, short = (json.loads(path.read_text()) for path in (mutants.EQUIVALENT, mutants.SHORT))
+    assert all(len(why) > 20 for why in known.values())
+    files = sorted({key.split(": ")[0] for key in short})
+    assert len(mutants.named(mutants.find_mutants(files), mutants.SHORT)) == len(short)
+    # It shows both: that tests notice, and that the tool does not say so of all.
+    assert {key in known for key in short} == {False, True}
+
+
+def test_what_was_found_is_summed_up(capsys):
+    drawn = mutants.draw(mutants.find_mutants(["src/fedrt/ledger.py"]), 40, 0)
+    killed, alive = Verdict("killed", "a test", 3, 1.0), Verdict("survived", "", 3, 1.0)
+    found = [(mutant, killed) for mutant in drawn[:38]] + [(mutant, alive) for mutant in drawn[38:]]
+    why = {drawn[38].key: "for a reason", drawn[39].key: "for another"}
+    summary = mutants.summarise(found, why)
+    assert (summary["mutants"], summary["killed"], summary["equivalent"]) == (40, 38, 2)
+    assert mutants.tell(summary) == 0
+    # A survivor without a reason, too many survivors, a reason that does not hold.
+    assert mutants.tell(mutants.summarise(found, {drawn[38].key: "for a reason"})) == 1
+    more = {mutant.key: "for a reason" for mutant in drawn[36:]}
+    three = found[:37] + [(mutant, alive) for mutant in drawn[37:]]
+    assert mutants.tell(mutants.summarise(three, more)) == 1
+    assert mutants.tell(mutants.summarise(found, why | {drawn[0].key: "for no reason"})) == 1
+    assert "killed, though known as equivalent" in capsys.readouterr().out

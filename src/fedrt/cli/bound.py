@@ -118,7 +118,7 @@ def _worlds(args: argparse.Namespace) -> tuple[Scenario, list[int]]:
         raise InputError("fedrt bound: give a scenario or --run DIR; try fedrt bound --help")
     else:
         scenario = load_scenario(args.scenario, args.settings)
-        seeds = list(read_seeds(args.seeds or "0"))
+        seeds = read_seeds(args.seeds or "0")
     if scenario.faults is not None:
         raise InputError("scenario.faults: the bound is for fleets that do not fail; leave it out")
     return scenario, seeds

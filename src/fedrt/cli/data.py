@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedrt.cli.parser import Commands, Parser, add_command, add_settings
+from fedrt.cli.parser import Commands, Parser, add_command, add_settings, read_seed
 from fedrt.errors import InputError, reason
 from fedrt.validation import shown
 
@@ -209,13 +209,6 @@ def _make(folder: Path, name: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:
         raise InputError(f"{name}: cannot be made: {reason(error)}") from None
-
-
-def read_seed(text: str) -> int:
-    """The seed of `--seed`."""
-    if not (text.isascii() and text.isdigit() and len(text) <= 18):
-        raise InputError(f"--seed {shown(text)}: must be a whole number >= 0")
-    return int(text)
 
 
 def _picture(given: str | None, default: str) -> Path:

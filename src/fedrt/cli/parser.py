@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
 from fedrt.errors import InputError, reason
+from fedrt.quantities import SEED
 from fedrt.validation import shown
 
 if TYPE_CHECKING:
@@ -135,12 +136,15 @@ def read_policies(text: str) -> list[str]:
 
 def read_seeds(text: str) -> list[int]:
     """The seeds of a comma-separated list."""
-    seeds = []
-    for word in read_list(text, "--seeds"):
-        if not (word.isascii() and word.isdigit() and len(word) <= 18):
-            raise InputError(f"--seeds {shown(word)}: must be a whole number >= 0")
-        seeds.append(int(word))
-    return seeds
+    return [read_seed(word, "--seeds") for word in read_list(text, "--seeds")]
+
+
+def read_seed(text: str, option: str = "--seed") -> int:
+    """One seed."""
+    word = text.strip()
+    if not (word.isascii() and word.isdigit() and len(word) <= len(str(SEED.most))):
+        raise InputError(f"{option} {shown(text)}: must be a whole number >= 0")
+    return int(word)
 
 
 def in_folder(

@@ -18,7 +18,7 @@ from fedrt.cli.parser import (
     add_out,
     add_settings,
     in_folder,
-    read_seeds,
+    read_seed,
     typed_command,
     with_options,
 )
@@ -220,7 +220,7 @@ def _started_path(args: argparse.Namespace) -> Path:
 
     need("training", "torch")
     scenario = load_scenario(args.scenario or "quickstart", args.settings)
-    policy, seed = args.policy or "fedrt", _read_seed(args.seed)
+    policy, seed = args.policy or "fedrt", read_seed("0" if args.seed is None else args.seed)
     make_policy(policy)
     options = read_options(args)
 
@@ -265,13 +265,3 @@ def _branched_path(args: argparse.Namespace) -> Path:
     if args.out and os.path.exists(args.out) and os.path.samefile(args.out, source):
         raise InputError(f"--out {shown(args.out)}: is the run to branch from; give another")
     return in_folder(args, "branch", scenario.name, start)
-
-
-def _read_seed(text: str | None) -> int:
-    if text is None:
-        return 0
-    try:
-        (seed,) = read_seeds(text)
-    except (InputError, ValueError):
-        raise InputError(f"--seed {shown(text)}: must be one whole number >= 0") from None
-    return seed

@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 
 import fedrt
 from fedrt.errors import FedrtError, InputError, reason
+from fedrt.quantities import SEED
 from fedrt.records.foreign import open_lock
 from fedrt.records.history import History
 from fedrt.records.identity import KEY, Identity
@@ -39,14 +40,13 @@ from fedrt.scenario import Scenario, load_scenario, scenario_text
 from fedrt.scenario.code import import_paths
 from fedrt.system.files import BusyError, whole_folder, write_json, write_text, write_whole
 from fedrt.system.inputs import parse_json, read_text
-from fedrt.validation import Text, Whole, problem
+from fedrt.validation import Text, problem
 
 IntArray = NDArray[np.int64]
 
 FORMAT_VERSION = 2
 READABLE_VERSIONS = (1, 2)
 """Older folders can be shown, but a run in one cannot go on."""
-MOST_SEED = 10**18 - 1
 BEFORE = "before"
 """The folder in a branch with what the run before it was started with."""
 TABLES = ("devices", "links", "edges", "rounds")
@@ -208,7 +208,7 @@ def read_run(path: Path) -> SavedRun:
     where, run = path / "run.json", read_opened(path, "a run directory")
     problems: list[str] = []
     policy = Text().read(run.get("policy"), f"{where}: policy", problems)
-    seed = Whole(0, MOST_SEED).read(run.get("seed"), f"{where}: seed", problems)
+    seed = SEED.read(run.get("seed"), f"{where}: seed", problems)
     summary = path / "summary.json"
     outcome = _read_json(summary) if summary.exists() else None
     if outcome is not None and not isinstance(outcome, dict):

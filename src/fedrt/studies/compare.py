@@ -18,9 +18,9 @@ from typing import Any
 
 from fedrt.errors import InputError
 from fedrt.policies import make_policy
+from fedrt.quantities import SEED
 from fedrt.records.checkpoint import Record
 from fedrt.records.directory import (
-    MOST_SEED,
     RunDirectory,
     SavedRun,
     open_folder,
@@ -44,7 +44,7 @@ from fedrt.studies.training import RAY, Job, Training, make_run_setup, open_chec
 from fedrt.system.extras import need
 from fedrt.system.files import gone_unless, write_json
 from fedrt.system.torn import clear_torn
-from fedrt.validation import Listed, Text, Whole, problem
+from fedrt.validation import Listed, Text, problem
 
 Progress = Callable[[str, int, GlobalRound], None]
 Note = Callable[[str], None]
@@ -94,7 +94,7 @@ def read_comparison(path: Path, address: str | None = None, note: Note = print) 
         raise InputError(f"{path}: is no comparison that can go on: fedrt compare makes them")
     problems: list[str] = []
     policies = Listed(Text()).read(run["policies"], f"{where}: policies", problems)
-    seeds = Listed(Whole(0, MOST_SEED)).read(run["seeds"], f"{where}: seeds", problems)
+    seeds = Listed(SEED).read(run["seeds"], f"{where}: seeds", problems)
     command = Text(100_000, lines=True).read(run.get("command"), f"{where}: command", problems)
     if problems or not policies or not seeds:
         raise InputError(problems or f"{where}: names no policy or no seed")

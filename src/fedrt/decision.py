@@ -1,4 +1,4 @@
-"""One decision: the state of a round as plain JSON data in, the plan as plain JSON data out.
+"""One decision: the state of a round as JSON data in, the plan as JSON data out.
 
 The contract is in docs/plan.md. `read_state` checks everything once; `plan_round` decides.
 """
@@ -53,7 +53,7 @@ OPTIONAL_FIELDS: dict[str, Rule] = {
 
 @dataclass(frozen=True)
 class RoundState:
-    """A checked state: what a policy sees, and the books it plans against."""
+    """A checked state: the observation, and the allowances that a policy plans with."""
 
     seen: Observation
     books: GivenAllowance
@@ -119,7 +119,7 @@ def read_state(data: object) -> RoundState:
 def _read_fields(
     table: Mapping[str, Any], path: str, fields: Mapping[str, Rule], problems: list[str]
 ) -> dict[str, Any]:
-    """The fields that are there, read by their rules."""
+    """The fields that are present, each checked by its rule."""
     return {
         name: rule.read(table[name], f"{path}.{name}", problems)
         for name, rule in fields.items()
@@ -130,7 +130,7 @@ def _read_fields(
 def _read_edges(
     table: Mapping[str, Any], problems: list[str]
 ) -> tuple[dict[str, list[Any]], dict[str, list[Any]], list[int]]:
-    """Columns over edges, columns over devices, and the edge of each device."""
+    """The columns over edge servers and devices, and the edge server of each device."""
     edges: dict[str, list[Any]] = {name: [] for name in EDGE_FIELDS}
     devices: dict[str, list[Any]] = {name: [] for name in DEVICE_FIELDS}
     edge_of_device: list[int] = []
@@ -164,7 +164,7 @@ def _read_edges(
 def _read_backhaul(
     table: Mapping[str, Any], values: Mapping[str, Any], problems: list[str]
 ) -> Backhaul | None:
-    """The backhaul, if its three fields are there."""
+    """The backhaul, if its three fields are present."""
     given = [name for name in BACKHAUL_FIELDS if name in table]
     if not given:
         return None
@@ -188,7 +188,7 @@ def _read_backhaul(
 def _read_matrix(
     table: Mapping[str, Any], name: str, rule: Rule, size: int | None, problems: list[str]
 ) -> FloatArray | None:
-    """A symmetric matrix over the edges with a zero diagonal."""
+    """A symmetric matrix over the edge servers with a zero diagonal."""
     if name not in table:
         return None
     path, before = f"state.{name}", len(problems)
@@ -215,7 +215,7 @@ def _read_matrix(
 def plan_round(
     state: RoundState | Mapping[str, Any], policy: str | Policy = "fedrt", *, strict: bool = False
 ) -> dict[str, Any]:
-    """The plan of a policy for one round, as plain data (docs/plan.md).
+    """The plan of a policy for one round, as JSON data (docs/plan.md).
 
     `strict` raises InfeasibleError where the plan would break a limit.
     """
@@ -237,7 +237,7 @@ def plan_round(
 
 
 def _refuse_broken(state: RoundState, policy: Policy, plan: Plan, cost: RoundCost) -> None:
-    """Complain where the plan breaks a limit, whatever its policy calls it."""
+    """Raise an error if the plan breaks a limit, whatever status its policy gives it."""
     own = _own_breaches(state, policy, plan, cost)
     if plan.status != "best-effort" and not own:
         return
@@ -253,7 +253,7 @@ def _refuse_broken(state: RoundState, policy: Policy, plan: Plan, cost: RoundCos
 
 
 def _own_breaches(state: RoundState, policy: Policy, plan: Plan, cost: RoundCost) -> list[str]:
-    """A line for every limit that the plan breaks, though another plan might keep it."""
+    """One line for every limit that this plan breaks, though another plan might keep it."""
     seen, allowance_j = state.seen, state.books.allowance
     lines = []
     for n in np.flatnonzero(_over_j(state, plan, cost)).tolist():
@@ -274,7 +274,7 @@ def _own_breaches(state: RoundState, policy: Policy, plan: Plan, cost: RoundCost
 
 
 def _over_j(state: RoundState, plan: Plan, cost: RoundCost) -> FloatArray:
-    """Per device: joules beyond its allowance; 0 for one that is left out."""
+    """For each device, the joules beyond its allowance; 0 for one that is left out."""
     over_j = overspend_j(cost.energy_j, state.books.allowance)
     return np.where(plan.trained, over_j, 0.0)
 
@@ -284,7 +284,7 @@ def _allowance_name(c: int, i: int) -> str:
 
 
 def _answer(state: RoundState, policy: Policy, plan: Plan, cost: RoundCost) -> dict[str, Any]:
-    """The plan and its price in the shape of the contract."""
+    """The plan and its cost in the form of docs/plan.md."""
     seen, trained = state.seen, plan.trained
     steps: Sequence[int | None] = np.where(trained, plan.local_steps, 0).tolist()
     if not state.local_steps_given:
@@ -325,7 +325,7 @@ def _answer(state: RoundState, policy: Policy, plan: Plan, cost: RoundCost) -> d
 
 
 def _gossip(gossip: Gossip | None) -> dict[str, Any] | None:
-    """The gossip as plain data, a pair of edges for every link; None before the last edge round."""
+    """The gossip as JSON data, each link as a pair; None before the last edge round."""
     if gossip is None:
         return None
     return {

@@ -1,4 +1,4 @@
-"""The errors a person may see, each with the exit code it ends the command with."""
+"""The errors that users see, each with the exit code of the command."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ MOST_LINES = 200
 
 
 class FedrtError(Exception):
-    """Something the user can act on: printed as plain lines, never as a traceback.
+    """An error that the user can act on: printed as plain lines, without a traceback.
 
     A parameter that the lines name stands in backticks, as in "give another `out`": the command
     line prints the option that sets it.
@@ -21,7 +21,7 @@ class FedrtError(Exception):
         super().__init__("\n".join(self.lines))
 
     def report(self) -> str:
-        """The lines to print, cut at `MOST_LINES` with a count of the rest.
+        """The lines to print, at most `MOST_LINES`, with a count of the rest.
 
         What they quote cannot end a line or command the terminal.
         """
@@ -38,20 +38,20 @@ class InputError(FedrtError):
 
 
 class InfeasibleError(FedrtError):
-    """No plan keeps every limit: which limit, by how much, and what to try."""
+    """Raised where no plan keeps every limit: which one, by how much, and what to try."""
 
     exit_code = 3
 
 
 def printable(text: str) -> str:
-    """The text with a sign in place of control characters, by which a terminal can be commanded."""
+    """The text with control characters replaced, so that it cannot affect the terminal."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
 def reason(error: BaseException) -> str:
-    """What an exception says, on one line."""
+    """The message of an exception, on one line."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return " ".join(str(error).split()) or type(error).__name__

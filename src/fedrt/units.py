@@ -1,4 +1,4 @@
-"""Conversions between what people type and the SI units used inside."""
+"""Conversions between the units that users type and SI units."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DURATION = re.compile(
 
 
 def linear_from_db(value_db: Number) -> Number:
-    """The power ratio of a value in decibel: 10^(dB/10)."""
+    """The power ratio of a value in decibels: 10^(dB/10)."""
     return 10.0 ** (value_db / 10.0)
 
 
@@ -35,13 +35,13 @@ def readable_si(value: float, unit: str) -> str:
 
 
 def readable_time(seconds: float) -> str:
-    """Seconds as a person would say them."""
+    """A time as text, in a suitable unit."""
     size, unit = time_unit(seconds)
     return f"{seconds:.3g} s" if unit == "s" else f"{seconds / size:.2f} {unit}"
 
 
 def signed_percent(change: float, decimals: int = 1) -> str:
-    """A relative change with its sign; one that is rounded to nothing has none.
+    """A relative change as a signed percentage; without a sign if it rounds to zero.
 
     From ten times on it is said as a multiple.
     """
@@ -52,19 +52,19 @@ def signed_percent(change: float, decimals: int = 1) -> str:
 
 
 def number_range(values: Sequence[float], unit: str) -> str:
-    """Whole numbers over seeds: the number they share, or the least and the greatest."""
+    """Whole numbers as one if they are equal, or as the least and the greatest."""
     low, high = min(values), max(values)
     return f"{low:.0f} {unit}" if low == high else f"{low:.0f} to {high:.0f} {unit}"
 
 
 def precise_time(seconds: float) -> str:
-    """A time with five digits, where it matters by how little a deadline is missed."""
+    """A time with five digits, for times close to a deadline."""
     size, unit = time_unit(seconds)
     return f"{seconds / size:#.5g} {unit}"
 
 
 def time_unit(seconds: float) -> tuple[float, str]:
-    """The seconds in the unit that suits a time, and the unit."""
+    """The unit that suits a time, and its length in seconds."""
     for unit, size in SECONDS_IN.items():
         if seconds >= 2 * size:
             return size, unit

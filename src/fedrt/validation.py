@@ -1,4 +1,4 @@
-"""Rules for single values from outside, with one wording for every entrance.
+"""Rules that check single values from outside, with the same messages everywhere.
 
 A rule takes a value and either returns it in the type used inside or appends one line
 `path = value: must be ...` to `problems` and returns None. Scenario files, command-line
@@ -24,15 +24,15 @@ MOST_LINES = 200
 
 
 class Rule(Protocol):
-    """What a field accepts."""
+    """What values a field accepts."""
 
     def read(self, value: object, path: str, problems: list[str]) -> Any:
-        """The value as used inside; None after adding a line to `problems`."""
+        """The checked value in the type used inside; None after adding a line to `problems`."""
         ...
 
 
 def shown(value: object) -> str:
-    """A short one-line form of any value, as a person would have typed it.
+    """A short one-line text of any value, for messages.
 
     No more of a long value is formatted than is shown.
     """
@@ -45,7 +45,7 @@ def shown(value: object) -> str:
 
 
 def _beginning(value: object) -> str:
-    """The first characters of the value as JSON."""
+    """The beginning of a value as JSON."""
     if isinstance(value, str):
         value = value[: 2 * LONGEST_SHOWN]
     text = ""
@@ -57,7 +57,7 @@ def _beginning(value: object) -> str:
 
 
 def _repr(value: object) -> str:
-    """Python's own form; not every number can be written in digits."""
+    """Python's own text of a value, also of numbers too long for it."""
     try:
         return reprlib.repr(value)
     except Exception:
@@ -65,13 +65,13 @@ def _repr(value: object) -> str:
 
 
 def problem(path: str, value: object, rule: str) -> str:
-    """The line for one bad value."""
+    """The message about one invalid value."""
     return f"{path} = {shown(value)}: must be {rule}"
 
 
 @dataclass(frozen=True)
 class Real:
-    """A finite number in a range; `above` is an open lower end, `least` a closed one."""
+    """The rule for a finite number in a range; `above` excludes the lower end, `least` does not."""
 
     least: float | None = None
     most: float | None = None
@@ -91,7 +91,7 @@ class Real:
         return f"{start} {' and '.join(parts)}".strip()
 
     def holds(self, value: float) -> bool:
-        """Whether a number keeps the rule."""
+        """Whether a number is within the rule."""
         if self.or_zero and value == 0:
             return True
         return (
@@ -102,7 +102,7 @@ class Real:
         )
 
     def holds_for(self, values: Any) -> Any:
-        """`holds` for every element of a numpy array."""
+        """For every element of an array, whether it is within the rule."""
         good = abs(values) < math.inf
         if self.above is not None:
             good &= values > self.above
@@ -121,7 +121,7 @@ class Real:
 
 @dataclass(frozen=True)
 class Whole:
-    """A whole number in a closed range."""
+    """The rule for a whole number in a closed range."""
 
     least: int
     most: int
@@ -138,7 +138,7 @@ class Whole:
 
 @dataclass(frozen=True)
 class Text:
-    """A string of at most `most` characters that a file can hold and a terminal can show."""
+    """The rule for a string of limited length, without control characters."""
 
     most: int = 1000
     lines: bool = False
@@ -154,7 +154,7 @@ class Text:
 
 
 def _is_text(value: str, lines: bool) -> bool:
-    """Without control characters and the halves of characters that stand for bytes of no UTF-8."""
+    """Whether a string has no control characters and no invalid halves of characters."""
     if lines:
         value = value.replace("\n", "").replace("\t", "")
     return value.isprintable() or not any(category(char) in ("Cc", "Cs") for char in value)
@@ -162,7 +162,7 @@ def _is_text(value: str, lines: bool) -> bool:
 
 @dataclass(frozen=True)
 class Flag:
-    """true or false."""
+    """The rule for true or false."""
 
     def read(self, value: object, path: str, problems: list[str]) -> bool | None:
         if isinstance(value, bool):
@@ -173,7 +173,7 @@ class Flag:
 
 @dataclass(frozen=True)
 class OneOf:
-    """One of a few words."""
+    """The rule for one of a few words."""
 
     words: tuple[str, ...]
 
@@ -186,7 +186,7 @@ class OneOf:
 
 @dataclass(frozen=True)
 class Listed:
-    """A list whose items keep one rule; comes back as a tuple."""
+    """The rule for a list whose items keep another rule; the result is a tuple."""
 
     item: Rule
     least: int = 0
@@ -208,7 +208,7 @@ class Listed:
 
 @dataclass(frozen=True)
 class Maybe:
-    """Null, or what the rule accepts."""
+    """The rule for null, or what another rule accepts."""
 
     rule: Rule
 
@@ -218,7 +218,7 @@ class Maybe:
 
 @dataclass(frozen=True)
 class Either:
-    """The rule that `choose` picks by the look of the value."""
+    """The rule that `choose` selects by the kind of the value."""
 
     choose: Callable[[object], Rule]
 
@@ -233,7 +233,7 @@ def keys_of(
     required: Iterable[str],
     optional: Iterable[str] = (),
 ) -> Mapping[str, Any]:
-    """The table if it is one, after a line for every missing and every unknown key."""
+    """The table, if it is one, after adding a line for every missing or unknown key."""
     if not isinstance(table, Mapping):
         problems.append(problem(path, table, "a table of named fields"))
         return {}
@@ -250,7 +250,7 @@ def keys_of(
 
 
 def hint(word: str, known: Sequence[str]) -> str:
-    """A trailing suggestion when a known word is close to a mistyped one."""
+    """A suggestion, if a known word is close to a mistyped one."""
     import difflib
 
     close = difflib.get_close_matches(word[:LONGEST_SHOWN], known, n=1)

@@ -1,4 +1,4 @@
-"""The import paths in a scenario: where it asks for code that is not FedRT's."""
+"""The import paths in a scenario, where it asks to run code that is not FedRT's."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PROCESSES = ("channel.kind", "bandwidth.kind", "backhaul.kind")
 
 
 def import_paths(scenario: Scenario) -> dict[str, str]:
-    """Every import path of a scenario by the setting it stands in."""
+    """Every import path in a scenario, keyed by its setting."""
     learning = scenario.learning
     found = {"learning.model": learning.model}
     if not learning.dataset.endswith(".npz"):

@@ -1,4 +1,4 @@
-"""Parts of local training that a scenario chooses: shipped by name, or a user's by import path."""
+"""A user's own optimiser, update codec, aggregator or task, loaded by import path."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fedrt.validation import problem
 
 
 class OwnEntry:
-    """A user's optimiser, codec, aggregator or task; what its methods raise becomes one line.
+    """A wrapper of a user's object that turns exceptions of its methods into one-line errors.
 
     Every attribute is the user's object's own. `name` begins the line: the setting and its value.
     """
@@ -36,7 +36,7 @@ class OwnEntry:
 
 
 def make_own(chosen: Custom, setting: str, methods: Sequence[str], *given: Any) -> Any:
-    """The user's object for a setting of `[learning]`, made with what is given and its options.
+    """The user's object for a setting of `[learning]`, made with the arguments and its options.
 
     It must have these methods. Two that print alike are made alike: programs may be shared.
     """
@@ -54,6 +54,6 @@ def make_own(chosen: Custom, setting: str, methods: Sequence[str], *given: Any) 
 
 
 def refuse(entry: Any, rule: str) -> InputError:
-    """The complaint about what an entry has returned."""
+    """The error about an invalid value that a user's object has returned."""
     name = entry.name if isinstance(entry, OwnEntry) else repr(entry)
     return InputError(f"{name}: {rule}")

@@ -10,7 +10,7 @@ from fedrt.validation import problem
 
 
 def fault_problems(scenario: Scenario) -> list[str]:
-    """One line for each rule between settings that the section breaks."""
+    """One line for each rule between settings that the `[faults]` section breaks."""
     faults, fleet = scenario.faults, scenario.fleet
     if faults is None:
         return []

@@ -1,4 +1,4 @@
-"""What may fail: the `[faults]` section of a scenario. docs/faults.md says what each fault does."""
+"""The `[faults]` section of a scenario (docs/faults.md)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NUMBERS = Listed(Whole(0, 10_000_000), least=1)
 
 @dataclass(frozen=True)
 class Random:
-    """Drawn anew every round, whatever was before."""
+    """Failures drawn independently for every round."""
 
     kind: ClassVar[str] = "random"
     probability: float = setting(PROBABILITY)
@@ -24,7 +24,7 @@ class Random:
 
 @dataclass(frozen=True)
 class Markov:
-    """Up and down by turns, each for a geometric number of rounds with the given mean."""
+    """Failures that last: up and down times are geometric with the given means, in rounds."""
 
     kind: ClassVar[str] = "markov"
     mean_up: float = setting(MEAN_ROUNDS)
@@ -33,21 +33,21 @@ class Markov:
 
 @dataclass(frozen=True)
 class RandomSome(Random):
-    """The same, for all devices (or servers) or only for some."""
+    """Failures drawn independently for every round, for all or only some devices or servers."""
 
     only: tuple[int, ...] | None = setting(NUMBERS, None)
 
 
 @dataclass(frozen=True)
 class MarkovSome(Markov):
-    """The same, for all devices (or servers) or only for some."""
+    """Failures that last, for all or only some devices or servers."""
 
     only: tuple[int, ...] | None = setting(NUMBERS, None)
 
 
 @dataclass(frozen=True)
 class Attackers:
-    """Who sends something else than what it trained: these devices, or a share of each cluster."""
+    """The attackers: given devices, or a share of each cluster."""
 
     kind: ClassVar[str]
     devices: tuple[int, ...] | None = setting(NUMBERS, None)
@@ -56,7 +56,7 @@ class Attackers:
 
 @dataclass(frozen=True)
 class SignFlip(Attackers):
-    """The update the other way, times `scale`."""
+    """An attack that sends the negative update, times `scale`."""
 
     kind: ClassVar[str] = "sign-flip"
     scale: float = setting(Real(above=0, most=1e12), 1.0)
@@ -64,7 +64,7 @@ class SignFlip(Attackers):
 
 @dataclass(frozen=True)
 class Noise(Attackers):
-    """Gaussian noise instead of the update, `scale` times its norm."""
+    """An attack that sends Gaussian noise with `scale` times the norm of the update."""
 
     kind: ClassVar[str] = "noise"
     scale: float = setting(Real(above=0, most=1e12), 1.0)
@@ -72,14 +72,14 @@ class Noise(Attackers):
 
 @dataclass(frozen=True)
 class NotANumber(Attackers):
-    """A model full of NaN."""
+    """An attack that sends a model full of NaN."""
 
     kind: ClassVar[str] = "nan"
 
 
 @dataclass(frozen=True)
 class WrongShape(Attackers):
-    """A model that lacks its last number."""
+    """An attack that sends a model without its last number."""
 
     kind: ClassVar[str] = "shape"
 
@@ -93,7 +93,7 @@ ANY = Kinds((Random, Markov, Trace))
 
 @dataclass(frozen=True)
 class Faults:
-    """What fails, how the edge servers wait, and which updates they refuse."""
+    """What fails, how long edge servers wait, and which updates they refuse."""
 
     silent: SomeFail | None = setting(SOME, None)
     """Per edge round: a device takes its model and is not heard of again."""

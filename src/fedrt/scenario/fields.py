@@ -1,4 +1,4 @@
-"""Typed settings: how a frozen dataclass is read from plain tables, checked, and written back."""
+"""Typed settings: how frozen dataclasses are read from tables, checked, and written back."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ T = TypeVar("T")
 
 
 def setting(rule: Rule, default: Any = MISSING) -> Any:
-    """A dataclass field that is read by a rule; without a default it must be given."""
+    """A dataclass field that is checked by a rule; without a default it is required."""
     return field(default=default, metadata={"rule": rule})
 
 
 def read_table(cls: type[T], table: object, path: str, problems: list[str]) -> T | None:
-    """An instance from a table of settings; None after adding lines to `problems`."""
+    """A dataclass from a table of settings; None after adding lines to `problems`."""
     before = len(problems)
     names = [f.name for f in fields(cls) if "rule" in f.metadata]  # type: ignore[arg-type]
     required = [
@@ -35,7 +35,7 @@ def read_table(cls: type[T], table: object, path: str, problems: list[str]) -> T
 
 
 def table_of(value: Any) -> Any:
-    """Settings as plain tables again, leaving out what is None; `read_table` reads them back."""
+    """Settings as plain tables, without those that are None; `read_table` reads them back."""
     if isinstance(value, PerDevice):
         return value.as_given()
     if hasattr(value, "options"):
@@ -51,7 +51,7 @@ def table_of(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Section:
-    """A table that becomes one dataclass."""
+    """The rule for a table that becomes one dataclass."""
 
     cls: type
 
@@ -61,7 +61,9 @@ class Section:
 
 @dataclass(frozen=True)
 class Kinds:
-    """A table whose `kind` says which dataclass it becomes; each class names its kind.
+    """The rule for a table whose `kind` says which dataclass it becomes.
+
+    Each class names its kind.
 
     Where `custom` is given, a kind with a colon is an import path, and it gets the other fields
     as options.
@@ -90,7 +92,7 @@ class Kinds:
 
 @dataclass(frozen=True)
 class Entry:
-    """One of a few names, or a user's own: an import path, or a table with one as its `kind`.
+    """The rule for one of several names, or an import path to a user's own class.
 
     The other fields of such a table are its options.
     """
@@ -112,14 +114,14 @@ class Entry:
 
 @dataclass(frozen=True)
 class PerDevice:
-    """A quantity of the fleet: one value for all, one per device, or drawn once for each."""
+    """A quantity of each device: one value for all, a list, or drawn once for each."""
 
     low: float
     high: float
     values: tuple[float, ...] | None = None
 
     def as_given(self) -> Any:
-        """The form a user types."""
+        """The value in the form in which a user types it."""
         if self.values is not None:
             return list(self.values)
         return self.low if self.low == self.high else {"uniform": [self.low, self.high]}
@@ -127,7 +129,7 @@ class PerDevice:
 
 @dataclass(frozen=True)
 class PerDeviceRule:
-    """A number, a list of numbers, or `{ uniform = [low, high] }`, each keeping one rule."""
+    """The rule for a number, a list of numbers, or `{ uniform = [low, high] }`."""
 
     rule: Real
 
@@ -152,12 +154,12 @@ class PerDeviceRule:
 
 
 def word_or(words: tuple[str, ...], rule: Rule) -> Either:
-    """One of a few words if it is a string, else what the rule accepts."""
+    """The rule for one of a few words, or else another rule."""
     from fedrt.validation import OneOf
 
     return Either(lambda value: OneOf(words) if isinstance(value, str) else rule)
 
 
 def unknown_name(what: str, name: str, known: list[str]) -> str:
-    """The line for a name that is none of the known ones."""
+    """The error line for a name that is not among the known ones."""
     return f"{what} {shown(name)} does not exist{hint(name, known)}"

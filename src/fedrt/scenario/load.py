@@ -29,7 +29,7 @@ BUDGET_FORMS = ("energy_j_per_edge_round", "energy_budget_j")
 
 
 def preset_names() -> list[str]:
-    """The names of all shipped scenarios."""
+    """The names of all scenarios that come with FedRT."""
     names = sorted(str(p.relative_to(PRESETS).with_suffix("")) for p in PRESETS.rglob("*.toml"))
     return sorted(names, key=lambda name: name.count("/"))
 
@@ -86,7 +86,7 @@ def base_text(source: str | Path, settings: Iterable[str] = ()) -> str:
 
 
 def setting_value(raw: str) -> Any:
-    """What a setting's text stands for: a TOML value, else a plain word."""
+    """The value of a setting's text: as TOML, or else as a plain word."""
     try:
         return parse_toml(f"value = {raw}")["value"]
     except (ValueError, RecursionError):  # what TOML cannot read, and numbers of 5,000 digits
@@ -147,7 +147,7 @@ def _read_toml(path: Path, source: str) -> dict[str, Any]:
 
 
 def _overlay(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """The lower table with the upper one's values in place."""
+    """The lower table with values of the upper one replacing its own."""
     merged = dict(below)
     for key, value in above.items():
         under = merged.get(key)
@@ -162,7 +162,7 @@ def _overlay(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, An
 
 
 def _parse_setting(text: str, problems: list[str]) -> dict[str, Any]:
-    """The table that `section.key=value` stands for."""
+    """The table for a text like `section.key=value`."""
     key, equals, raw = text.partition("=")
     names = key.strip().split(".")
     if not equals or not all(names) or len(names) > 8:

@@ -1,4 +1,4 @@
-"""What a user describes: fleet, rounds, channels, backhaul, learning task and control.
+"""The settings of a scenario: fleet, rounds, channels, backhaul, learning and control.
 
 Frozen and checked once, when read. Units are in the names; `snr` is in dB only here, where people
 type it.
@@ -45,7 +45,7 @@ class Fleet:
 
 @dataclass(frozen=True)
 class Rounds:
-    """How long training goes on."""
+    """The numbers of global rounds, edge rounds, local steps and gossip steps."""
 
     global_rounds: int = setting(Whole(1, MOST_ROUNDS))
     edge_rounds: int = setting(Whole(1, 10_000), 2)
@@ -103,7 +103,7 @@ class ScaledTrace(Trace):
 
 @dataclass(frozen=True)
 class Custom:
-    """Something of a user's own: its import path, and the options it is made with."""
+    """A user's own class: its import path, and the options to make it with."""
 
     kind: str
     options: Mapping[str, Any]
@@ -241,7 +241,7 @@ TASKS = ("classification",)
 
 @dataclass(frozen=True)
 class Learning:
-    """The learning task. `model_bits` is what a device uploads."""
+    """The learning task: data, model, training, and `model_bits`, which a device uploads."""
 
     dataset: str = setting(Text(200))
     model: str = setting(Text(200))
@@ -285,7 +285,7 @@ class Learning:
 
 @dataclass(frozen=True)
 class Control:
-    """What the controller may do."""
+    """The limits and rules that policies plan with."""
 
     kappa: float = setting(Real(least=0, most=1), 0.5)
     """Consensus limit between no pruning (0) and connectivity alone (1)."""
@@ -300,7 +300,7 @@ class Control:
 
 @dataclass(frozen=True)
 class Scenario:
-    """A whole description, as one file holds it."""
+    """A whole scenario, as one file describes it."""
 
     name: str = setting(Text(200))
     description: str = setting(Text(2000, lines=True))

@@ -1,4 +1,4 @@
-"""What a user asks for: a trained run, an estimate, a comparison, a sweep, a sizing, a bound."""
+"""Studies, one per command: a trained run, an estimate, a comparison, a sweep, a size, a bound."""
 
 from __future__ import annotations
 

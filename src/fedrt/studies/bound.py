@@ -1,4 +1,4 @@
-"""How quick any plan could have been: the hindsight bound of a world, and the policies beside it.
+"""`fedrt bound`: the hindsight bound of a world, and the policies' times beside it.
 
 The bound is over all plans that keep the scenario's local steps, whose links are connected and keep
 the consensus limit of the round's distances and the contraction limit rho in every global round,
@@ -44,7 +44,7 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class PolicyRun:
-    """What a policy took, and what the bound's limits say of it."""
+    """The time and energy of a policy's run, and how far it is outside the bound's limits."""
 
     policy: str
     time_s: float
@@ -111,7 +111,7 @@ def run_policy(
 
 
 def scenario_limit(scenario: Scenario) -> float | str | None:
-    """What a scenario says about rho: a number, or `fedrt` for what that policy leaves."""
+    """The contraction limit of a scenario: a number, or `fedrt` for that policy's contraction."""
     given: float | str | None = getattr(scenario.control, "contraction_limit", None)
     return REFERENCE if given is None else given
 
@@ -119,7 +119,7 @@ def scenario_limit(scenario: Scenario) -> float | str | None:
 def hindsight_contraction_limit(
     asked: float | str | None, reference: PolicyRun
 ) -> FloatArray | None:
-    """The rho of every global round: a number, None for no limit, or what `fedrt` leaves in it.
+    """The rho of every global round: a number, None for no limit, or that of `fedrt`.
 
     In hindsight: from the whole run of `fedrt` at the distances of the comparison. During a run a
     policy is given the same limits one by one (`runs.reference.contraction_limit`), each from the
@@ -133,7 +133,7 @@ def hindsight_contraction_limit(
 
 
 def reachable_limit(world: SimulatedWorld, rho: FloatArray | None) -> FloatArray | None:
-    """Rho, or what the base graph reaches with all gossip steps if that is more."""
+    """Rho, or the contraction of the base graph with all gossip steps if that is greater."""
     if rho is None or world.fleet.num_edges == 1:
         return rho
     graph = world.base_graph
@@ -150,7 +150,7 @@ def bound_world(
     reference: PolicyRun,
     asked: float | str | None = REFERENCE,
 ) -> Bound:
-    """The hindsight bound of a world with the limits of the module."""
+    """The hindsight bound of a world, within the limits of the module docstring."""
     budget_j = world.fleet.energy_budget_j
     over = overspend_j(reference.spent_j, budget_j) > 0
     limit_j = np.where(over, reference.spent_j, budget_j)
@@ -161,7 +161,7 @@ def bound_world(
 
 
 def beyond_limits(bound: Bound, run: PolicyRun) -> dict[str, int]:
-    """How far a policy's run is outside the bound's limits; all 0 where the bound is about it."""
+    """How far a policy's run is outside the bound's limits; all 0 where the bound applies."""
     limit = (
         np.full(len(run.contraction), np.inf) if bound.rho is None else bound.rho * (1 + ROUNDING)
     )
@@ -175,14 +175,14 @@ def beyond_limits(bound: Bound, run: PolicyRun) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class BoundResult:
-    """One seed: the bound and every policy."""
+    """The bound of one seed's world and the run of every policy in it."""
 
     seed: int
     bound: Bound
     runs: list[PolicyRun]
 
     def above(self, run: PolicyRun) -> float:
-        """How much more time than the bound a policy took, as a fraction."""
+        """The time of a policy above the bound, as a fraction of the bound."""
         return run.time_s / self.bound.time_s - 1
 
 
@@ -194,7 +194,7 @@ def compare_to_bound(
     progress: Callable[[GlobalRound], None] | None = None,
     kept: Points | None = None,
 ) -> BoundResult:
-    """The bound of a world beside the times of policies in it.
+    """The bound of a world and the times of policies in it.
 
     Every run and the bound go to `kept` as soon as they have ended, and are not made again if they
     are there.
@@ -211,7 +211,10 @@ def compare_to_bound(
 
 
 def _once(cls: type[T], kept: Points | None, asked: dict[str, Any], make: Callable[[], T]) -> T:
-    """What `make` gives, or what an earlier try has kept of it; arrays lie there as lists."""
+    """The result of `make`, or the one that an earlier attempt has saved.
+
+    Saved arrays are lists.
+    """
     if kept is None:
         return make()
     names = cls.__dataclass_fields__.keys()  # type: ignore[attr-defined]
@@ -229,7 +232,7 @@ def _mean(limits: FloatArray | None) -> float | None:
 
 
 def bound_data(scenario: str, results: Sequence[BoundResult]) -> dict[str, Any]:
-    """The shape in which the command prints JSON: every value over seeds."""
+    """The results as the JSON that the command prints, with every value for each seed."""
     first = results[0].runs
     return {
         "scenario": scenario,

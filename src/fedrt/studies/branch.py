@@ -1,4 +1,4 @@
-"""A run that goes on from another's state on purpose, with something changed.
+"""Branches: runs that continue from another run's state, with some settings changed.
 
 It has a folder of its own. Its run.json says under `branch` where it comes from, after which round,
 and what was changed; `before/` has the config.toml and run.json of the run it comes from, and that
@@ -45,7 +45,7 @@ FIXED = (
 
 @dataclass(frozen=True)
 class Past:
-    """The world and the policy that the first rounds of a branch were planned in."""
+    """The world and the policy with which the first rounds of a branch were planned."""
 
     world: World
     policy: Policy
@@ -55,7 +55,7 @@ class Past:
 
 @dataclass(frozen=True)
 class Segment:
-    """Rounds that a run has in common with the one it was branched from."""
+    """The rounds that a run has in common with the run it branched from."""
 
     run: SavedRun
     until: int
@@ -70,7 +70,7 @@ def start_branch(
     options: RunOptions,
     command: str,
 ) -> None:
-    """Make the folder of a branch, with the newest state of the run it comes from."""
+    """Create the folder of a branch, with the newest state of the run it comes from."""
     refuse_links(source)
     run = read_run(source)
     rounds = _branch_point(source, run)
@@ -114,7 +114,7 @@ def start_branch(
 
 
 def _branch_point(source: Path, run: SavedRun) -> int:
-    """The rounds before the newest state that reads."""
+    """The number of rounds before the newest state that can be read."""
     if run.options is None:
         raise InputError(f"{source}: is a run without training; there is nothing to branch")
     if run.summary is not None:
@@ -148,7 +148,7 @@ def _setting(table: Any, name: str) -> Any:
 
 
 def _copy_said(source: Path, to: Path) -> None:
-    """Copy what a run says of itself, with all before it."""
+    """Copy a run's own description, with those of the runs it branched from."""
     make_folder(to)
     for name in SAID:
         shutil.copyfile(source / name, to / name, follow_symlinks=False)
@@ -157,7 +157,7 @@ def _copy_said(source: Path, to: Path) -> None:
 
 
 def branch_identity(before: Path) -> dict[str, str]:
-    """Digests of what the runs before a branch say of themselves; empty for a run that is none."""
+    """Digests of the descriptions of the runs before a branch; empty for other runs."""
     found: dict[str, str] = {}
     folder, prefix = before, BEFORE
     for _ in range(MOST_BRANCHES):
@@ -169,7 +169,7 @@ def branch_identity(before: Path) -> dict[str, str]:
 
 
 def past_of(path: Path, run: SavedRun) -> list[Segment]:
-    """The runs that a branch has its first rounds from, the earliest first."""
+    """The runs from which a branch has its first rounds, earliest first."""
     found: list[Segment] = []
     folder, branch = path, run.run.get(BRANCH)
     while branch is not None:
@@ -192,7 +192,7 @@ def branched_rounds(
     executor: Executor,
     records: Sequence[Record] = (),
 ) -> Iterator[GlobalRound]:
-    """Every global round of a run: those of its past by the worlds and policies they had.
+    """Yield every global round of a run, the earlier ones with the worlds and policies they had.
 
     Those with a record are taken from it.
     """
@@ -211,6 +211,6 @@ def branched_rounds(
 
 
 def _carried_over(books: Ledger, world: World) -> Ledger:
-    """What has been spent so far, in the books of another world."""
+    """The ledger of a new world with what has been spent in an earlier one."""
     new = open_ledger(world)
     return replace(new, spent_j=books.spent_j, time_s=books.time_s, t=books.t)

@@ -1,4 +1,4 @@
-"""Several policies trained on the same worlds, equal work done once.
+"""`fedrt compare`: several policies trained on the same worlds, with equal work done once.
 
 All policies of a seed go through each global round together. Training does not depend on seconds or
 joules, so as long as two policies have used the same links, steps and devices their models are the
@@ -52,7 +52,7 @@ Note = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a folder of `fedrt compare` says about itself."""
+    """The description of a comparison that its folder holds."""
 
     out: Path
     scenario: Scenario
@@ -62,7 +62,7 @@ class Comparison:
     command: str
 
     def folder(self, policy: str, seed: int) -> Path:
-        """The run directory of one policy and seed."""
+        """The run folder of one policy and seed."""
         return self.out / run_name(policy, seed)
 
 
@@ -74,7 +74,7 @@ def start_comparison(
     options: RunOptions,
     command: str = "",
 ) -> Comparison:
-    """Make the folder of a comparison; nothing heavy is loaded for it."""
+    """Create the folder of a comparison, without loading heavy libraries."""
     for name in policies:
         make_policy(name)  # complains before anything is made
     what = {"policies": list(policies), "seeds": list(seeds), "command": command}
@@ -84,7 +84,7 @@ def start_comparison(
 
 
 def read_comparison(path: Path, address: str | None = None, note: Note = print) -> Comparison:
-    """A folder of `fedrt compare`; a clear complaint if it is none.
+    """The comparison in a folder; an error if it holds none.
 
     `address` is that of another cluster than its own options name.
     """
@@ -117,7 +117,7 @@ def read_comparison(path: Path, address: str | None = None, note: Note = print) 
 def go_on(
     said: Comparison, progress: Progress | None = None, note: Note = print, *, fresh: bool = False
 ) -> dict[str, list[Summary]]:
-    """Every policy trained on every seed, from where it is; the outcomes.
+    """Train every policy on every seed from its present state; return the summaries.
 
     `fresh` says that the folder was made for this call: if not every policy gets through a round
     it goes again.
@@ -134,7 +134,7 @@ def go_on(
 
 
 def training_comparison(scenario: str, results: Mapping[str, Sequence[Summary]]) -> dict[str, Any]:
-    """The shape of `comparison` with accuracies, and differences to the first policy by seed."""
+    """The comparison as JSON data with accuracies and differences to the first policy."""
     whole = comparison(scenario, results)
     first = next(iter(results))
     for name, runs in results.items():
@@ -149,7 +149,7 @@ def training_comparison(scenario: str, results: Mapping[str, Sequence[Summary]])
 
 
 def differences(runs: Sequence[Summary], first: Sequence[Summary]) -> dict[str, Any]:
-    """Best accuracy less the first policy's, and time over its time less 1, paired by seed."""
+    """Differences to the first policy in best accuracy and relative time, paired by seed."""
     pairs = list(zip(runs, first, strict=True))
     ratios = [time_ratio(a["total_time_s"], b["total_time_s"]) for a, b in pairs]
     return {
@@ -161,7 +161,7 @@ def differences(runs: Sequence[Summary], first: Sequence[Summary]) -> dict[str, 
 def _compare_on(
     seed: int, said: Comparison, progress: Progress | None, note: Note
 ) -> dict[str, Summary]:
-    """Every policy on one seed, a global round of all of them at a time."""
+    """Train all policies on one seed, one global round of each at a time."""
     folders = {name: said.folder(name, seed) for name in said.policies}
     ended: dict[str, Summary] = {}
     options = asdict(said.options)
@@ -195,7 +195,7 @@ def _compare_on(
 def _check_run(
     folder: Path, run: SavedRun, kept: Identity | None, now: Identity, note: Note
 ) -> None:
-    """Complain about a run that is not, or not any more, the one that the comparison asks for."""
+    """Raise an error about a run folder that is not the one the comparison describes."""
     own = read_options(folder, run.options)
     said = identity_of(run.scenario, [run.policy], [run.seed], asdict(own))
     for other in (said, now):
@@ -249,7 +249,7 @@ def _restore(
     trainers: Mapping[str, Training],
     note: Note,
 ) -> dict[str, list[Record]]:
-    """Bring every learner to its newest state and give the records up to it.
+    """Restore every trainer's newest state and return the records up to it.
 
     A stop may have come between two policies: those ahead go back a round, so that equal work is
     shared again.

@@ -1,4 +1,4 @@
-"""Whole runs without training, one policy and seed each, and what they have in common."""
+"""`fedrt estimate`: whole runs without training, and the comparison of policies over seeds."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def estimate_run(
     device_rows: bool | None = None,
     progress: Progress | None = None,
 ) -> Summary:
-    """One run without training: its summary, and its history in the directory if there is one."""
+    """The summary of one run without training; its history is saved if a folder is given."""
     account = Account(world, policy, device_rows)
     try:
         for done in simulate_rounds(world, policy):
@@ -58,7 +58,7 @@ def estimate(
     device_rows: bool | None = None,
     progress: Callable[[str, int], Progress] | None = None,
 ) -> dict[str, list[Summary]]:
-    """Every policy on every seed; with `out`, a folder of run directories and the comparison."""
+    """Estimate every policy on every seed; with `out`, save run folders and the comparison."""
     for name in policies:
         make_policy(name)
     worlds = {seed: make_world(scenario, seed) for seed in seeds}
@@ -92,7 +92,7 @@ def estimate(
 
 
 def comparison(scenario: str, results: Mapping[str, Sequence[Summary]]) -> dict[str, Any]:
-    """The one shape in which commands that compare policies print JSON.
+    """The common JSON form in which commands compare policies.
 
     By what was typed for each policy; `name` is what it calls itself.
     """
@@ -109,7 +109,7 @@ def comparison(scenario: str, results: Mapping[str, Sequence[Summary]]) -> dict[
 
 
 def _failed(runs: Sequence[Summary]) -> dict[str, Any]:
-    """What failed, where something can."""
+    """The failure counts of the runs, if the scenario has faults."""
     if not all("faults" in run for run in runs):
         return {}
     every = [run["faults"] for run in runs]
@@ -121,7 +121,7 @@ def _failed(runs: Sequence[Summary]) -> dict[str, Any]:
 
 
 def over_seeds(values: Sequence[float | None]) -> dict[str, Any]:
-    """Mean and sample deviation over seeds (0 for one seed), and each value.
+    """The mean, sample deviation (0 for one seed) and values over seeds.
 
     Where a seed has none there is no mean either.
     """
@@ -133,14 +133,14 @@ def over_seeds(values: Sequence[float | None]) -> dict[str, Any]:
 
 
 def savings(runs: Sequence[Summary], baseline: Sequence[Summary]) -> dict[str, Any]:
-    """How much less time than the baseline, paired by seed, as a fraction."""
+    """The time saved against the baseline as a fraction, paired by seed."""
     pairs = zip(runs, baseline, strict=True)
     ratios = [time_ratio(run["total_time_s"], base["total_time_s"]) for run, base in pairs]
     return over_seeds([None if ratio is None else 1 - ratio for ratio in ratios])
 
 
 def time_ratio(time_s: float, base_s: float) -> float | None:
-    """One time over another; two of no time at all are equal, and nothing compares with one."""
+    """One time divided by another; 1 for two zero times, None against a zero time."""
     if base_s > 0:
         return time_s / base_s
     return 1.0 if time_s == 0 else None

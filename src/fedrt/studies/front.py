@@ -1,4 +1,4 @@
-"""The time-energy front: what more energy buys, over budgets and policies."""
+"""`fedrt front`: the trade-off of time and energy over budgets and policies."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LEAST_FACTOR, MOST_FACTOR, BUDGETS = 0.5, 4.0, 9
 
 @dataclass(frozen=True)
 class FrontPoint:
-    """A policy under a budget: means over seeds, and whether it is efficient.
+    """A policy under a budget: means over seeds, and whether it is Pareto-efficient.
 
     Efficient points keep every device's budget on every seed, and no other such point is as good in
     time and energy and better in one.
@@ -42,7 +42,7 @@ class FrontPoint:
 
 
 def read_budgets(text: str) -> list[float]:
-    """The budgets of a comma-separated list in rising order."""
+    """The budgets of a comma-separated list, sorted."""
     budgets = []
     for word in split_words(text):
         value = setting_value(word)
@@ -56,7 +56,7 @@ def read_budgets(text: str) -> list[float]:
 
 
 def default_budgets(source: str | Path, settings: Sequence[str] = ()) -> list[float]:
-    """Geometric steps around the scenario's own budget, four digits each."""
+    """Budgets in geometric steps around the scenario's own, with four digits each."""
     own = load_scenario(source, settings).fleet.energy_j_per_edge_round
     if own is None or own.low != own.high or not own.low > 0:
         given = "nothing" if own is None else shown(own.as_given())
@@ -69,7 +69,7 @@ def default_budgets(source: str | Path, settings: Sequence[str] = ()) -> list[fl
 
 
 def front_points(outcomes: Sequence[Outcome]) -> list[FrontPoint]:
-    """Every budget and policy that could run, in the order of the sweep."""
+    """The result of every budget and policy that could run, in the order of the sweep."""
     rows = [
         (float(setting_value(outcome.point.settings[BUDGET])), policy, means)
         for outcome in outcomes
@@ -94,7 +94,7 @@ def front_points(outcomes: Sequence[Outcome]) -> list[FrontPoint]:
 
 
 def efficient(costs: Sequence[tuple[float, float]]) -> list[bool]:
-    """For each pair whether no other is at least as good in both parts and better in one.
+    """For each pair, whether it is Pareto-efficient: no other is as good in both and better in one.
 
     In rising order of (first, second) only an earlier, different pair can beat a later one, and it
     does iff its second part is no greater.
@@ -110,7 +110,7 @@ def efficient(costs: Sequence[tuple[float, float]]) -> list[bool]:
 
 
 def front_data(sweep: Sweep, outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """The sweep over budgets as plain data, with `efficient` beside each policy's numbers."""
+    """The sweep over budgets as JSON data, with `efficient` for each policy."""
     data = sweep_data(sweep, outcomes)
     flags = iter(front_points(outcomes))
     for point in data["points"]:

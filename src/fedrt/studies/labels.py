@@ -1,4 +1,4 @@
-"""Results under the names that tables and figures show: what policies call themselves."""
+"""Results under the names that tables and figures show for policies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ Results = Mapping[str, Sequence[Summary]]
 
 
 def labels_of(results: Iterable[Results], policies: Iterable[str] = ()) -> dict[str, str]:
-    """The label of every policy, by what was typed for it; of those that never ran, just that."""
+    """The label of every policy, by the text that names it.
+
+    A policy that never ran is labelled by that text.
+    """
     names: dict[str, str | None] = dict.fromkeys(policies)
     for each in results:
         names |= {policy: runs[0]["policy"] for policy, runs in each.items() if runs}
@@ -28,13 +31,13 @@ def labels_of(results: Iterable[Results], policies: Iterable[str] = ()) -> dict[
 
 
 def labelled(results: Mapping[str, Sequence[Summary]]) -> dict[str, Sequence[Summary]]:
-    """The results of policies under their labels."""
+    """The results of policies, keyed by their labels."""
     labels = labels_of([results])
     return {labels[policy]: runs for policy, runs in results.items()}
 
 
 def labelled_sweep(sweep: Sweep, outcomes: Sequence[Outcome]) -> tuple[Sweep, list[Outcome]]:
-    """A sweep and its outcomes with policies under their labels; only to be shown."""
+    """A sweep and its results with policies under their labels, for display."""
     labels = labels_of((outcome.results for outcome in outcomes), sweep.policies)
 
     def renamed(by_policy: Mapping[str, T]) -> dict[str, T]:
@@ -47,7 +50,7 @@ def labelled_sweep(sweep: Sweep, outcomes: Sequence[Outcome]) -> tuple[Sweep, li
 
 
 def key_label(key: str) -> str:
-    """A setting's name with its unit."""
+    """The name of a setting with its unit."""
     words = key.rpartition(".")[2].split("_")
     units = [UNITS[word] for word in words if word in UNITS]
     return f"{key} ({units[0]})" if units else key

@@ -1,4 +1,4 @@
-"""The answer of `fedrt size` in words and as data, with what it costs in overspent budgets."""
+"""The answer of `fedrt size` as a sentence and as data, with the budgets it overspends."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from fedrt.units import precise_time, readable_time
 
 
 def answer_label(found: Sizing, policy: str) -> str:
-    """What the policy is called where the answer is shown: by the name it gives itself."""
+    """The label of the policy, by the name it gives itself."""
     runs = () if found.answer is None else found.answer.runs
     return policy_label(policy, runs[0].get("policy") if runs else None)
 
 
 def size_sentence(found: Sizing, policy: str) -> str:
-    """The answer in words: the value, under which policy, its time, its neighbour, its price."""
+    """The answer as a sentence: value, policy, time, the next value tried, and overspending."""
     answer = found.answer
     assert answer is not None
     slowest = f" on the slowest of {len(answer.times_s)} seeds" if len(answer.times_s) > 1 else ""
@@ -34,7 +34,7 @@ def size_sentence(found: Sizing, policy: str) -> str:
 
 
 def _neighbour(found: Sizing, answer: Try) -> str:
-    """What the next value tried beyond the answer comes to."""
+    """A phrase about the next value tried beyond the answer."""
     least = found.wanted == "least"
     beyond = [
         t for t in found.tries if (t.value < answer.value if least else t.value > answer.value)
@@ -49,7 +49,7 @@ def _neighbour(found: Sizing, answer: Try) -> str:
 
 
 def price_words(tried: Try) -> str:
-    """Whether a value that ran keeps the budgets, and by how much it does not."""
+    """A phrase that says whether a value keeps the budgets, and by how much it does not."""
     if not tried.over_devices:
         return "every device within its budget"
     worst = " on the worst seed" if len(tried.runs) > 1 else ""
@@ -57,13 +57,13 @@ def price_words(tried: Try) -> str:
 
 
 def over_words(tried: Try) -> str:
-    """How many devices are over budget, and by how many joules together."""
+    """A phrase with the number of devices over budget and their joules together."""
     devices = f"{tried.over_devices} device{'s' if tried.over_devices > 1 else ''}"
     return f"{devices} over budget by {tried.over_j:.3g} J in all"
 
 
 def verdict(found: Sizing, tried: Try) -> str:
-    """Whether a value will do, and by how much it misses or overspends."""
+    """A phrase that says whether a value will do, and by how much it misses or overspends."""
     if tried.problem is not None:
         return f"cannot run: {tried.problem}"
     if not found.in_time(tried):
@@ -77,7 +77,7 @@ def verdict(found: Sizing, tried: Try) -> str:
 
 
 def unreachable(found: Sizing) -> InputError:
-    """The error that says how close one can get."""
+    """The error that says how close to the deadline one can get."""
     span, best = found.span, found.best
     what = f"no {span.key} from {span.low:.10g} to {span.high:.10g}"
     deadline = f"makes the deadline of {readable_time(found.deadline_s)}"
@@ -108,7 +108,7 @@ def unreachable(found: Sizing) -> InputError:
 
 
 def size_data(found: Sizing, policy: str, scenario: str) -> dict[str, Any]:
-    """The answer in the shape of `comparison`, and the evidence, as plain data for JSON."""
+    """The answer and all values tried as JSON data."""
     assert found.answer is not None
     return {
         **comparison(scenario, {policy: found.answer.runs}),

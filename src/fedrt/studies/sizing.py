@@ -1,4 +1,4 @@
-"""The least or greatest value of a setting that makes a deadline within every device's budget.
+"""`fedrt size`: the least or greatest value of a setting that meets a deadline and the budgets.
 
 A coarse grid over the range comes first, because the time need not fall as the setting grows (more
 edge servers mean more bandwidth but also more backhaul). It also shows the direction: where the low
@@ -48,23 +48,23 @@ class Try:
 
     @property
     def worst_s(self) -> float:
-        """The time on the slowest seed; infinite if it could not run."""
+        """The time on the slowest seed; infinite if the value could not run."""
         return max(self.times_s) if self.problem is None else math.inf
 
     @property
     def over_devices(self) -> int:
-        """Devices over their budget on the seed with the most of them."""
+        """The number of devices over budget, on the seed with the most."""
         return max((run["over_budget_devices"] for run in self.runs), default=0)
 
     @property
     def over_j(self) -> float:
-        """What all devices together spent beyond their budgets, on the seed with the most."""
+        """The joules that all devices together spent over budget, on the seed with the most."""
         return max((run["over_budget_j"] for run in self.runs), default=0.0)
 
 
 @dataclass(frozen=True)
 class Sizing:
-    """The evidence in rising order of the value, and the outermost one that will do."""
+    """All values that were tried, in rising order, and the answer."""
 
     span: Span
     deadline_s: float
@@ -76,20 +76,20 @@ class Sizing:
 
     @property
     def best(self) -> Try:
-        """The fastest value tried."""
+        """The fastest value that was tried."""
         return min(self.tries, key=lambda each: each.worst_s)
 
     def in_time(self, tried: Try) -> bool:
-        """Whether a value makes the deadline on every seed."""
+        """Whether a value meets the deadline on every seed."""
         return tried.worst_s <= self.deadline_s
 
     def will_do(self, tried: Try) -> bool:
-        """Whether a value makes the deadline and keeps every budget, where that is asked."""
+        """Whether a value meets the deadline and, if required, keeps every budget."""
         return self.in_time(tried) and (self.overspend or not tried.over_devices)
 
     @property
     def note(self) -> str | None:
-        """What makes the answer less than certain: a time that both falls and grows."""
+        """A note if the answer is uncertain because the time both falls and rises."""
         ran = [each for each in self.tries if each.problem is None]
         falls = [(a, b) for a, b in pairwise(ran) if _slower(a, b)]
         grows = [(a, b) for a, b in pairwise(ran) if _slower(b, a)]
@@ -107,7 +107,7 @@ class Sizing:
         return f"{line}; a {other} value that makes the deadline may lie between those tried"
 
     def _gap_beyond(self) -> bool:
-        """Whether there are values further out than the answer that were not tried."""
+        """Whether there are untried values further out than the answer."""
         values = [each.value for each in self.tries]
         if self.answer is not None:
             answer, least = self.answer.value, self.wanted == "least"
@@ -120,7 +120,7 @@ def _slower(a: Try, b: Try, slack: float = SAME_TIME) -> bool:
 
 
 def which(tries: Sequence[Try]) -> Wanted:
-    """What to search for, from values in rising order: the greatest where more is worse.
+    """Whether to search for the least or the greatest value, judged by those tried first.
 
     That is where the high end is slower than the low end and no value is faster than the low end;
     where the time stays the same, where the high end overspends more.
@@ -143,7 +143,7 @@ def search(
     *,
     overspend: bool = False,
 ) -> Sizing:
-    """The outermost value found that is within the deadline, and within budgets, on every seed."""
+    """Search for the outermost value that meets the deadline and the budgets on every seed."""
     tries = {value: measure(value) for value in span.grid()}
     wanted = wanted or which([tries[value] for value in sorted(tries)])
 
@@ -177,7 +177,7 @@ def search(
 
 
 def _nearest(tries: Mapping[float, Try], overspend: bool) -> float:
-    """The fastest value within budgets; if none is, the one that overspends least."""
+    """The fastest value within budgets; if there is none, the one that overspends least."""
 
     def rank(value: float) -> tuple[int, float]:
         each = tries[value]
@@ -189,13 +189,13 @@ def _nearest(tries: Mapping[float, Try], overspend: bool) -> float:
 
 
 def _around(value: float, span: Span, tried: Sequence[float]) -> list[float]:
-    """New values halfway from one that was tried to its neighbours."""
+    """New values halfway between one that was tried and its neighbours."""
     gaps = [gap for gap in pairwise(tried) if value in gap]
     return [half for gap in gaps if (half := span.between(*gap)) is not None]
 
 
 def policy_at(span: Span, policy: str, value: float) -> str:
-    """The policy as it is made at a value, which may be that of an option of its own."""
+    """The text of the policy at a value, which may be that of one of its own options."""
     if not span.key.startswith(POLICY):
         return policy
     return with_options(policy, {span.key.removeprefix(POLICY): value})
@@ -214,7 +214,7 @@ def size(
     overspend: bool = False,
     kept: Points | None = None,
 ) -> Sizing:
-    """The search with estimates of the scenario; no answer where no value will do."""
+    """Search with estimates of the scenario; the result has no answer if no value will do."""
     make_policy(policy_at(span, policy, span.low))
 
     def measure(value: float) -> Try:

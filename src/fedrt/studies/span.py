@@ -1,4 +1,4 @@
-"""The setting that `fedrt size` searches over, its range, and the values tried first."""
+"""The setting that `fedrt size` varies, its range, and the values that are tried first."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOLERANCE = 1e-3
 
 @dataclass(frozen=True)
 class Span:
-    """The setting to size and the range to search."""
+    """A setting and the range in which to search."""
 
     key: str
     low: float
@@ -32,7 +32,7 @@ class Span:
     whole: bool = False
 
     def grid(self) -> list[float]:
-        """Both ends and values between them: geometric steps, even ones if the range has a 0."""
+        """Both ends and values between them, in geometric steps, or even ones from 0."""
         parts = [i / (GRID - 1) for i in range(1, GRID - 1)]
         if self.low > 0:
             inner = [self.low * (self.high / self.low) ** part for part in parts]
@@ -43,12 +43,12 @@ class Span:
         return sorted({self.low, *map(self.tidy, inner), self.high})
 
     def tidy(self, value: float) -> float:
-        """The value as a person would write it: a whole number or six digits, inside the range."""
+        """A value rounded as a person would write it, inside the range."""
         near = round(value) if self.whole else float(f"{value:.6g}")
         return min(max(near, self.low), self.high)
 
     def between(self, below: float, above: float) -> float | None:
-        """A value halfway; None where the two are as close as asked for."""
+        """A value between two others; None where they are close enough."""
         if self.whole:
             return (below + above) // 2 if above - below > 1 else None
         if self.low > 0:
@@ -59,7 +59,7 @@ class Span:
 
 
 def read_span(texts: Sequence[str]) -> Span:
-    """The setting and its range, from one text like `KEY=lo..hi`."""
+    """The setting and its range in a text like `KEY=lo..hi`."""
     if len(texts) != 1:
         raise InputError(f"`vary`: must be given once, not {len(texts)} times")
     text = texts[0]
@@ -78,7 +78,7 @@ def _is_number(value: object) -> bool:
 
 
 def fit_span(span: Span, source: str | Path, settings: Sequence[str] = ()) -> tuple[Span, Scenario]:
-    """The span, whole if its setting is, and a valid scenario to show it with."""
+    """The span, of whole numbers if its setting is, and a valid scenario to describe it."""
     if span.key.startswith(POLICY):
         whole = isinstance(span.low, int) and isinstance(span.high, int)
         scenario = load_scenario(source, settings)
@@ -103,7 +103,7 @@ def fit_span(span: Span, source: str | Path, settings: Sequence[str] = ()) -> tu
 
 
 def _some_valid(span: Span, source: str | Path, settings: Sequence[str]) -> Scenario:
-    """The scenario at one end of the range, or as it is if both ends are out of bounds."""
+    """The scenario at one end of the range, or unchanged if both ends are invalid."""
     at_high, at_low = ([*settings, f"{span.key}={end!r}"] for end in (span.high, span.low))
     for texts in (at_high, at_low, settings):
         with suppress(InputError):
@@ -112,7 +112,7 @@ def _some_valid(span: Span, source: str | Path, settings: Sequence[str]) -> Scen
 
 
 def _rule_of(scenario: Scenario, key: str) -> object:
-    """The rule a setting is read by; None for an option of a user's own process."""
+    """The rule that checks a setting; None for an option of a user's own process."""
     at: Any = scenario
     names = key.split(".")
     for name in names[:-1]:

@@ -1,4 +1,4 @@
-"""The folder of a study while it runs, so that nothing is lost when it is stopped.
+"""The folder of a study, in which every finished part is saved at once, so that it can resume.
 
     base.toml     the scenario before the settings that the study varies
     run.json      what was asked for, with digests by which going on knows the same study again
@@ -50,7 +50,10 @@ Asked = Mapping[str, Any]
 
 
 class Points:
-    """What has come out so far, by digests of what was asked; every new outcome is kept at once."""
+    """The results of a study so far, each saved as soon as it is there.
+
+    They are keyed by digests of what they depend on.
+    """
 
     def __init__(self, file: int) -> None:
         self.file = file
@@ -63,7 +66,7 @@ class Points:
         make: Callable[[], Any],
         good: Callable[[Any], bool] = lambda value: True,
     ) -> Any:
-        """What `make` gives, as plain data; what an earlier try kept where it is `good`."""
+        """The result of `make` as plain data, or the one saved earlier if it is `good`."""
         key = digest(json.dumps(asked, sort_keys=True))
         if key not in self.known or not good(self.known[key]):
             text = json.dumps(make())
@@ -84,7 +87,7 @@ class Points:
 
 
 def _read_lines(file: int) -> Iterator[tuple[str, Any]]:
-    """The whole lines of the file; a last one that was cut short is cut off."""
+    """The complete lines of the file; an incomplete last line is removed."""
     end = 0
     with open(file, "rb", closefd=False) as lines:
         lines.seek(0)
@@ -110,14 +113,14 @@ def digest(text: str) -> str:
 def make_study(
     path: Path, scenario: Scenario, said: Mapping[str, Any], asked: Asked, base: str, same: Asked
 ) -> Path:
-    """Make the folder of a new study; `same` are the digests of `same_study`."""
+    """Create the folder of a new study; `same` are the digests of `same_study`."""
     study = {"study": dict(asked), "digests": dict(same)}
     return open_folder(path, scenario, {**said, **study}, {BASE: base, POINTS: ""})
 
 
 @contextmanager
 def opened_points(path: Path) -> Iterator[Points]:
-    """The outcomes in a study's folder, for this process alone until the block ends."""
+    """The results in a study's folder, locked for this process until the block ends."""
     import fcntl
 
     flags = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -141,7 +144,7 @@ def opened_points(path: Path) -> Iterator[Points]:
 
 
 def read_study(path: Path, kind: str, names: Iterable[str]) -> dict[str, Any]:
-    """What was asked for when the study in a folder was begun: the named options as typed."""
+    """The options with which the study in a folder was started, as typed."""
     refuse_links(path)
     run, where = read_opened(path, "a study"), path / "run.json"
     asked = run.get("study")
@@ -165,7 +168,7 @@ def read_study(path: Path, kind: str, names: Iterable[str]) -> dict[str, Any]:
 def same_study(
     asked: Asked, scenarios: Sequence[Scenario], policies: Sequence[str]
 ) -> dict[str, str]:
-    """Digests of everything that what comes out depends on.
+    """Digests of everything that the results of a study depend on.
 
     A study does not train: the code of a model or a data set counts for nothing, and is not loaded.
     """
@@ -186,7 +189,7 @@ def same_study(
 
 
 def check_same(path: Path, same: Asked) -> None:
-    """Complain where a study is no longer what it was when it was begun."""
+    """Raise an error if a study is no longer what it was when it was started."""
     before = read_opened(path, "a study").get("digests")
     before = before if isinstance(before, dict) else {}
     changed = [words for name, words in CHANGED.items() if before.get(name) != same[name]]
@@ -196,7 +199,7 @@ def check_same(path: Path, same: Asked) -> None:
 
 
 def _traces(table: Any) -> Iterator[str]:
-    """The files that a scenario's tables name as traces."""
+    """The trace files that a scenario names."""
     for value in table.values():
         if isinstance(value, dict):
             if value.get("kind") == "trace" and isinstance(value.get("file"), str):
@@ -222,7 +225,7 @@ def kept_estimate(
     points: Points | None,
     progress: Callable[[str, int], Progress] | None = None,
 ) -> list[Summary]:
-    """The estimates of a policy on every seed, each kept as soon as it has ended."""
+    """The estimates of a policy on every seed, each saved as soon as it has ended."""
     if points is None:
         return estimate(scenario, [policy], seeds, device_rows=False, progress=progress)[policy]
     text, runs = digest(scenario_text(scenario, anywhere=True)), []
@@ -244,7 +247,7 @@ def kept_estimate(
 
 
 def _is_outcome(value: Any) -> bool:
-    """Whether a kept value has what every outcome of an estimate has."""
+    """Whether a saved value has everything that an estimate has."""
     if not isinstance(value, dict):
         return False
     summary, lines = value.get("summary"), value.get("infeasible")

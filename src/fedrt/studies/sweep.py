@@ -1,4 +1,4 @@
-"""One estimate for every combination of varied settings, all checked before the first one runs."""
+"""`fedrt sweep`: an estimate for every combination of varied settings, checked before they run."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ Vary = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True)
 class Point:
-    """One combination: the varied settings as typed, and the whole scenario they make."""
+    """One combination of the varied settings, as typed, and the scenario that it gives."""
 
     settings: dict[str, str]
     scenario: Scenario
 
     @property
     def policy_options(self) -> dict[str, Any]:
-        """The options that are varied of the policies themselves, as `policy.alpha`."""
+        """The varied options of the policies themselves, such as `policy.alpha`."""
         return {
             key.removeprefix(POLICY): setting_value(word)
             for key, word in self.settings.items()
@@ -54,13 +54,13 @@ class Point:
         }
 
     def policy(self, name: str) -> str:
-        """A policy as it is made at this point."""
+        """The text of a policy with the options of this point."""
         return with_options(name, self.policy_options) if self.policy_options else name
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """What is going to run: every point is valid."""
+    """The sweep that is going to run; every point is valid."""
 
     vary: dict[str, tuple[str, ...]]
     points: tuple[Point, ...]
@@ -69,14 +69,14 @@ class Sweep:
 
     @property
     def rounds(self) -> int:
-        """Global rounds in all runs together."""
+        """The global rounds of all runs together."""
         runs = len(self.policies) * len(self.seeds)
         return runs * sum(point.scenario.rounds.global_rounds for point in self.points)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came out at one point; a policy that strict budgets stopped is in `infeasible`."""
+    """The results at one point; `infeasible` has the policies that strict budgets stopped."""
 
     point: Point
     results: dict[str, list[Summary]]
@@ -105,7 +105,7 @@ def read_vary(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
 
 
 def split_words(text: str) -> tuple[str, ...]:
-    """The parts between commas, but for commas in brackets, braces, parentheses and quotes."""
+    """The parts of a text between commas that are not in brackets, parentheses or quotes."""
     words, depth, quote, start = [], 0, "", 0
     for i, char in enumerate(text):
         if quote:
@@ -124,7 +124,7 @@ def split_words(text: str) -> tuple[str, ...]:
 
 
 def _first_repeated(values: Sequence[Any]) -> int | None:
-    """The place of the first value that was there before; true is not 1, but 1.0 is."""
+    """The place of the first repeated value; true is not equal to 1, but 1.0 is."""
     kinds = [(isinstance(value, bool), value) for value in values]
     return next((i for i, kind in enumerate(kinds) if kind in kinds[:i]), None)
 
@@ -136,7 +136,7 @@ def plan_sweep(
     seeds: Sequence[int],
     settings: Sequence[str] = (),
 ) -> Sweep:
-    """Every combination of the varied settings, the first key slowest; all problems at once."""
+    """The sweep over all combinations of the varied settings; all problems are reported at once."""
     if not any(key.startswith(POLICY) for key in vary):
         for name in policies:
             make_policy(name)
@@ -162,7 +162,7 @@ def plan_sweep(
 def check_point(
     source: str | Path, settings: Sequence[str], chosen: Mapping[str, str], seed: int
 ) -> Scenario:
-    """The scenario of one point, once it is known that its world can be made too."""
+    """The scenario of one point, after checking that its world can be made."""
     texts = [f"{key}={word}" for key, word in chosen.items() if not key.startswith(POLICY)]
     scenario = load_scenario(source, [*settings, *texts])
     make_world(scenario, seed)
@@ -175,7 +175,7 @@ def run_sweep(
     progress: Callable[[str, int], Progress] | None = None,
     kept: Points | None = None,
 ) -> list[Outcome]:
-    """What came out at every point; `save` gets what there is even if the sweep is cut short.
+    """Run every point; `save` gets the results so far even if the sweep is interrupted.
 
     Every estimate goes to `kept` as soon as it has ended, and is not made again if it is there.
     """
@@ -198,7 +198,7 @@ def run_point(
     progress: Callable[[str, int], Progress] | None = None,
     kept: Points | None = None,
 ) -> Outcome:
-    """Every policy on every seed at one point."""
+    """Run every policy on every seed at one point."""
     results: dict[str, list[Summary]] = {}
     infeasible: dict[str, str] = {}
     for name in sweep.policies:
@@ -211,7 +211,7 @@ def run_point(
 
 
 def sweep_data(sweep: Sweep, outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """The sweep as plain data for JSON: every point in the shape of `comparison`."""
+    """The sweep as JSON data, every point in the form of `comparison`."""
     return {
         "scenario": sweep.points[0].scenario.name,
         "vary": {key: [plain_value(word) for word in words] for key, words in sweep.vary.items()},
@@ -227,7 +227,7 @@ def sweep_data(sweep: Sweep, outcomes: Sequence[Outcome]) -> dict[str, Any]:
 
 
 def plain_value(word: str) -> Any:
-    """What a word stands for, where JSON can say it; else the word."""
+    """The value that a word stands for, if JSON can hold it; else the word."""
     value = setting_value(word)
     try:
         json.dumps(value, allow_nan=False)
@@ -237,7 +237,7 @@ def plain_value(word: str) -> Any:
 
 
 def sweep_rows(outcomes: Sequence[Outcome]) -> Iterator[dict[str, Any]]:
-    """One flat row for each point, policy and seed; one with the reason where none could run."""
+    """One flat row for each point, policy and seed, or with the reason why it could not run."""
     for outcome in outcomes:
         for policy, runs in outcome.results.items():
             for run in runs:

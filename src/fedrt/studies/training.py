@@ -1,4 +1,4 @@
-"""`fedrt run`: one policy on one seed with real training, saved so that nothing is ever lost.
+"""`fedrt run`: train one policy on one seed, and save everything needed to resume.
 
 A fresh run and a resumed one go the same way: everything is read back from the run directory.
 """
@@ -50,19 +50,19 @@ RAY = "ray"
 
 
 class Training(Models, Protocol):
-    """Models that are really trained, and whose state can be saved and taken over."""
+    """Models that are trained, and whose state can be saved and restored."""
 
     @property
     def setup(self) -> Setup:
-        """The data, model and engine it trains with."""
+        """The data, model and engine that training uses."""
         ...
 
     def state(self) -> Arrays:
-        """All of training that the rest of a run depends on, after a gossip."""
+        """The state of training after a gossip, on which the rest of a run depends."""
         ...
 
     def restore(self, state: Arrays) -> None:
-        """Take over a saved state."""
+        """Restore a saved state."""
         ...
 
 
@@ -72,7 +72,7 @@ OpenTrainer = Callable[[SimulatedWorld, RunOptions, Path | None], AbstractContex
 def start_run(
     path: Path, scenario: Scenario, policy: str, seed: int, command: str, options: RunOptions
 ) -> None:
-    """Make the directory of a run; nothing heavy is loaded for it."""
+    """Create the folder of a run, without loading heavy libraries."""
     make_policy(policy)
     identity = identity_of(scenario, [policy], [seed], asdict(options))
     RunDirectory.create(path, scenario, policy, seed, command, asdict(options), identity)
@@ -87,7 +87,9 @@ def carry_on(
     open_trainer: OpenTrainer | None = None,
     address: str | None = None,
 ) -> Summary:
-    """Train from the newest checkpoint to the end; the summary. A finished run is not run again.
+    """Train from the newest checkpoint to the end and return the summary.
+
+    A finished run is not run again.
 
     `fresh` says that the directory was made for this call: if what was asked for cannot even start,
     the directory goes again, so that the command can be given anew. `open_trainer` is for callers
@@ -130,7 +132,7 @@ def _read(path: Path) -> tuple[SavedRun, RunOptions]:
 
 
 def make_run_setup(world: SimulatedWorld, options: RunOptions, tuning_file: Path | None) -> Setup:
-    """The data, model and engine that the options ask for; loads torch."""
+    """The data, model and engine for the given options; loads torch."""
     need("training", "torch")
     common: dict[str, Any] = {
         "device": options.device,
@@ -152,7 +154,7 @@ def make_run_setup(world: SimulatedWorld, options: RunOptions, tuning_file: Path
 def opened_trainer(
     world: SimulatedWorld, options: RunOptions, tuning_file: Path | None
 ) -> Iterator[Training]:
-    """The learner of a world, with a setup that ends with the block."""
+    """The trainer of a world; its setup is closed when the block ends."""
     setup = make_run_setup(world, options, tuning_file)
     from fedrt.learning.trainer import Trainer
 
@@ -163,7 +165,7 @@ def opened_trainer(
 
 
 def open_checkpoints(path: Path, options: RunOptions) -> Checkpoints:
-    """The checkpoints of a run directory, without what a cut has left half-written."""
+    """The checkpoints of a run folder, after deleting incomplete files of an interrupted run."""
     checkpoints = Checkpoints(path, options.keep_checkpoints)
     for folder in (path, checkpoints.checkpoints, checkpoints.records):
         clear_torn(folder)
@@ -202,7 +204,10 @@ def _train(
 
 
 def _past(job: Job, run: SavedRun, policy: Policy, data_dir: Path | None) -> list[Past]:
-    """The worlds and policies of a branch's rounds before it; a policy that stays goes on."""
+    """The worlds and policies of the rounds before a branch.
+
+    A policy that has not changed keeps its state.
+    """
     found: list[Past] = []
     for segment in past_of(job.directory.path, run):
         then = segment.run
@@ -214,7 +219,7 @@ def _past(job: Job, run: SavedRun, policy: Policy, data_dir: Path | None) -> lis
 
 @dataclass
 class Job:
-    """One run on its way."""
+    """A run that is being trained."""
 
     directory: RunDirectory
     checkpoints: Checkpoints
@@ -228,11 +233,11 @@ class Job:
 
     @property
     def begun(self) -> bool:
-        """Whether some round was trained before."""
+        """Whether an earlier process trained some rounds."""
         return self.checkpoints.checkpoints.is_dir()
 
     def check(self, setup: Setup, tuning_file: Path) -> None:
-        """Complain where the run would go on with other data; the first time, keep their digest."""
+        """Raise an error if the data have changed; the first time, save their digest."""
         tuning = read_tuning_file(tuning_file)
         free = {} if tuning is None or self.begun else {KEY: dict(tuning)}
         check_later(self.directory.path, self.identity, {DATA: setup.data_digest}, free)
@@ -245,7 +250,7 @@ class Job:
         records: list[Record],
         past: Sequence[Past] = (),
     ) -> Generator[GlobalRound, None, None]:
-        """Every global round, those with a record taken from it; saved as they come."""
+        """Yield every global round, from its record if there is one, and save each."""
         account = Account(world, policy, self.options.device_rows)
         finished = len(records)
         board = self._board(finished)

@@ -1,1 +1,1 @@
-"""Files, processes, signals and users' own code: what FedRT needs of the machine it runs on."""
+"""Files, processes, signals, compiled code, and users' own code."""

@@ -1,4 +1,4 @@
-"""Where in a user's own code an exception came from."""
+"""The line of a user's own code from which an exception came."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ LIBRARIES = ("numpy", "numba", "torch", "scipy", "sklearn", "ray")
 
 
 def told(error: BaseException) -> str:
-    """The exception's type and reason, and the line of the user's code it came from."""
+    """The type and message of an exception, and the line of the user's code it came from."""
     kind, why = type(error).__name__, reason(error)
     place = user_place(error)
     return (kind if why == kind else f"{kind}: {why}") + (f" ({place})" if place else "")
 
 
 def user_place(error: BaseException) -> str | None:
-    """File and line of the innermost call from a user's code; None where none of it took part."""
+    """The file and line of the innermost call in a user's code; None if there was none."""
     folders = [PACKAGE, *_library_folders()]
     standard = Path(sysconfig.get_path("stdlib"))
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
@@ -33,6 +33,6 @@ def user_place(error: BaseException) -> str | None:
 
 
 def _library_folders() -> list[Path]:
-    """Of libraries that call, or are called by, a user's code."""
+    """The folders of libraries that call, or are called by, a user's code."""
     modules = [sys.modules.get(name) for name in LIBRARIES]
     return [Path(each.__file__).parent for each in modules if each is not None and each.__file__]

@@ -1,4 +1,4 @@
-"""What processes that are started from here inherit."""
+"""The environment of processes that this one starts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SAFE_PATH = {"PYTHONSAFEPATH": "1"}
 
 @contextmanager
 def environment(values: dict[str, str]) -> Iterator[None]:
-    """Environment variables for processes that start in the block."""
+    """Set environment variables for processes that start in the block."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:

@@ -1,4 +1,4 @@
-"""Optional libraries: what is missing is told in one line with the command that installs it."""
+"""Optional libraries, and the message that says how to install a missing one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EXTRAS = {
 
 
 class MissingLibraryError(InputError):
-    """A library is not installed that only some commands need."""
+    """Raised where a command needs an optional library that is not installed."""
 
     def __init__(self, what: str, module: str) -> None:
         name, extra = EXTRAS[module]
@@ -29,7 +29,7 @@ class MissingLibraryError(InputError):
 
 
 def need(what: str, module: str) -> None:
-    """Complain if a library that `what` needs is not there; it is not loaded."""
+    """Raise an error if a library that `what` needs is not installed; it is not loaded."""
     modules: dict[str, object] = dict(sys.modules)
     # None is there for a module that something keeps from being imported.
     if (modules[module] if module in modules else PathFinder.find_spec(module)) is None:

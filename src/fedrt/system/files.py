@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Atomic writing: files and folders appear complete or not at all."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COMPLAINTS: Complaints = (InputError, InfeasibleError)
 
 
 def write_whole(path: Path, write: Callable[[Path], None]) -> None:
-    """Let `write` fill a temporary file beside `path`, then put it in place in one step."""
+    """Let `write` fill a temporary file, then rename it to `path` in one step."""
     try:
         with torn_file(path) as temporary:
             write(temporary)
@@ -33,7 +33,7 @@ def write_whole(path: Path, write: Callable[[Path], None]) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder unless it is there."""
+    """Create a folder unless it exists."""
     try:
         path.mkdir(exist_ok=True)
     except OSError as error:
@@ -41,7 +41,7 @@ def make_folder(path: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file whole."""
+    """Write a text file atomically."""
     write_whole(path, lambda temporary: _fill(temporary, text))
 
 
@@ -50,12 +50,12 @@ def _fill(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, data: Any) -> None:
-    """Write plain data as JSON; NaN and infinity are refused."""
+    """Write data as JSON, atomically; NaN and infinity are errors."""
     write_text(path, json.dumps(data, indent=2, allow_nan=False) + "\n")
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write rows as CSV under the keys of all of them, in order of appearance."""
+    """Write rows as CSV, with the keys of all of them as columns, in order of appearance."""
     text = io.StringIO()
     names = list(dict.fromkeys(name for row in rows for name in row))
     writer = csv.DictWriter(text, names, lineterminator="\n")
@@ -65,11 +65,11 @@ def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 class BusyError(InputError):
-    """Another process is at a folder."""
+    """Raised where another process uses a folder."""
 
 
 class TakenError(InputError):
-    """A folder to be made is there already."""
+    """Raised where a folder to be created exists already."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -77,13 +77,13 @@ class TakenError(InputError):
 
 
 def refuse_existing(path: Path) -> None:
-    """Complain about a folder to be made that is there already, before any work is done."""
+    """Raise an error, before any work is done, if a folder to be created exists already."""
     if os.path.lexists(path):
         raise TakenError(path)
 
 
 def new_folder(path: Path) -> Path:
-    """Make a folder that must not exist yet."""
+    """Create a folder that must not exist yet."""
     try:
         refuse_existing(path)
         path.mkdir(parents=True)
@@ -96,7 +96,7 @@ def new_folder(path: Path) -> Path:
 
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
-    """A folder to fill; it takes the name `path`, which must be free, when the block is through."""
+    """A temporary folder to fill in the block, which is renamed to `path` at its end."""
     refuse_existing(path)
     with ExitStack() as stack:
         try:
@@ -123,7 +123,7 @@ def gone_unless(
     least: int = 1,
     kinds: Complaints = COMPLAINTS,
 ) -> Iterator[None]:
-    """Delete a newly made folder again if the block ends in a complaint and `sign` is not in it.
+    """Delete a newly created folder if the block fails before it has results worth keeping.
 
     So that the command leaves nothing behind. `sign` is a pattern of what is worth keeping where
     there are at least so many; None: nothing is. A folder that another process is at stays.
@@ -139,7 +139,7 @@ def gone_unless(
 
 
 def free_name(folder: Path, stem: str) -> Path:
-    """`folder/stem-N` with the least N >= 1 that is not there yet."""
+    """The path `folder/stem-N` with the least N >= 1 that does not exist yet."""
     number = 1
     while os.path.lexists(path := folder / f"{stem}-{number}"):
         number += 1

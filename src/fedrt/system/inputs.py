@@ -1,4 +1,4 @@
-"""Files from outside: regular ones of a size that is known before it is read, and their JSON.
+"""Reading files from outside: only regular files, up to a size, and JSON.
 
 A pipe or a device has no end, a small archive may unpack to more than a machine has. Each cap is
 said in the line that refuses what is above it.
@@ -31,7 +31,7 @@ MOST_CELLS = 200_000_000
 
 @contextmanager
 def open_regular(path: Path, most: int = MOST_TEXT, *, follow: bool = True) -> Iterator[BinaryIO]:
-    """A regular file of at most so many bytes, open for reading; if asked, not by way of a link.
+    """A regular file of at most `most` bytes, opened for reading.
 
     Raises OSError and ValueError as opening does, and InputError for what is no such file.
     """
@@ -52,7 +52,7 @@ def open_regular(path: Path, most: int = MOST_TEXT, *, follow: bool = True) -> I
 
 
 def read_bytes(path: Path, most: int = MOST_TEXT, *, follow: bool = True) -> bytes:
-    """All bytes of a regular file that has at most so many; raises as `open_regular` does."""
+    """The bytes of a regular file of limited size; raises as `open_regular` does."""
     with open_regular(path, most, follow=follow) as file:
         # It may have grown since; files of the system say they have no bytes.
         found = file.read(most + 1)
@@ -61,18 +61,18 @@ def read_bytes(path: Path, most: int = MOST_TEXT, *, follow: bool = True) -> byt
 
 
 def refuse_larger(what: object, size: int, most: int) -> None:
-    """Complain about more bytes than may be read."""
+    """Raise an error about a file with more bytes than may be read."""
     if size > most:
         raise InputError(f"{what}: has {size} bytes: must have at most {most}")
 
 
 def read_text(path: Path, most: int = MOST_TEXT) -> str:
-    """The text of a regular file that has at most so many bytes; raises as `read_bytes` does."""
+    """The text of a regular file of limited size; raises as `read_bytes` does."""
     return read_bytes(path, most).decode("utf-8")
 
 
 def parse_json(text: str) -> Any:
-    """The data of a JSON text whose objects name each field once.
+    """The data of a JSON text in which no object names a field twice.
 
     A ValueError or a RecursionError where it is none.
     """
@@ -89,7 +89,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def refuse_zip_bomb(file: BinaryIO, name: object) -> None:
-    """Complain where the compressed parts of a zip archive unpack to more than `MOST_UNPACKED`.
+    """Raise an error if a zip archive would unpack to more than `MOST_UNPACKED` bytes.
 
     What is stored as it is cannot be more than the file has. A part gives no more bytes than its
     entry says, so looking at the entries is enough. Files that are no archive pass.
@@ -111,7 +111,7 @@ def refuse_zip_bomb(file: BinaryIO, name: object) -> None:
 
 
 def refuse_many_cells(name: object, rows: int, columns: int) -> None:
-    """Complain about a table with more numbers than `MOST_CELLS`, before they are unpacked."""
+    """Raise an error about a table with more numbers than `MOST_CELLS`, before reading it."""
     if rows * columns > MOST_CELLS:
         raise InputError(
             f"{name}: has {rows} rows in {columns} columns: must have at most {MOST_CELLS} numbers"

@@ -20,7 +20,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def compiled(**options: Any) -> Callable[[Function], Function]:
-    """`numba.njit` with these options, cached by the text of all files that the function is from.
+    """A decorator like `numba.njit` whose cache is keyed by the text of all source files involved.
 
     Those are its own file and the files of this package that its module imports functions from.
     """
@@ -34,7 +34,7 @@ def compiled(**options: Any) -> Callable[[Function], Function]:
 
 
 class _SourceCache(FunctionCache):
-    """Numba's cache on disk with a digest of the source in place of a date."""
+    """Numba's cache on disk, keyed by a digest of the source in place of a date."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""A digest of the source of a user's own code, so that a changed one is noticed."""
+"""Digests of the source of users' own code, so that changes are noticed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INSTALLED = ("site-packages", "dist-packages")
 
 
 def own_source(path: str, field: str) -> tuple[str, tuple[str, ...]] | None:
-    """A digest of what an import path is made from, and the names of the files.
+    """A digest of the source behind an import path, and the names of its files.
 
     These are the module that is named, the one that defines the class, and what they import from
     the same folder. None for code without files, and for FedRT's own.
@@ -42,7 +42,7 @@ def _is_package(file: str) -> bool:
 
 
 def _follow(file: Path, root: Path, files: dict[Path, None]) -> None:
-    """Add a file and, from the same folder or below it, whatever it imports."""
+    """Add a file and, recursively, the files it imports from the same folder or below."""
     if file in files or PACKAGE in file.parents:
         return
     files[file] = None
@@ -59,7 +59,7 @@ def _follow(file: Path, root: Path, files: dict[Path, None]) -> None:
 
 
 def _imported(tree: ast.AST, file: Path) -> Iterator[str]:
-    """The modules that a file imports, as paths from the root without their endings."""
+    """The modules that a file imports, as relative paths without endings."""
     package = ".".join(file.parent.parts)
     for node in ast.walk(tree):
         names: list[str] = []

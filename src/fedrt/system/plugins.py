@@ -1,4 +1,4 @@
-"""A user's own classes by import path, `package.module:Name` (docs/security.md)."""
+"""Loading users' own classes by import path, `package.module:Name` (docs/security.md)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fedrt.validation import problem, shown
 
 @contextmanager
 def own_code(what: str) -> Iterator[None]:
-    """Whatever a user's code raises in the block becomes one line that begins with `what`."""
+    """Turn exceptions of a user's code in the block into one-line errors that begin with `what`."""
     try:
         yield
     except FedrtError:
@@ -30,7 +30,7 @@ def own_code(what: str) -> Iterator[None]:
 
 
 def load_plugin(path: str, field: str) -> Any:
-    """What the import path names; the folder the user stands in counts, as it does for python."""
+    """The object that an import path names; modules in the current folder are found."""
     module_name, _, name = path.partition(":")
     if not module_name or not name.isidentifier():
         raise InputError(problem(field, path, "an import path like package.module:Name"))
@@ -59,7 +59,7 @@ _allowed: frozenset[str] | None = None
 
 @contextmanager
 def only_allowed(paths: Iterable[str] | None) -> Iterator[None]:
-    """In the block only these import paths are loaded, those that a user has typed; None: all."""
+    """Allow only these import paths to be loaded in the block; None allows all."""
     global _allowed
     before = _allowed
     _allowed = None if paths is None else frozenset(paths)
@@ -73,7 +73,7 @@ _own_folder: str | None = None
 
 
 def own_folder() -> str | None:
-    """Where a user's own modules are looked for first: the current folder unless told otherwise."""
+    """The folder in which users' modules are looked for first; by default the current one."""
     if _own_folder is not None:
         return _own_folder
     try:
@@ -83,7 +83,7 @@ def own_folder() -> str | None:
 
 
 def set_own_folder(folder: str | None) -> None:
-    """Look for a user's modules there: for processes that do not start where the user stands."""
+    """Set the folder of users' modules, for processes that start in another folder."""
     global _own_folder
     _own_folder = folder
 

@@ -1,4 +1,4 @@
-"""When Ctrl-C and the wish to terminate are heard."""
+"""Handling of Ctrl-C and SIGTERM."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Ctrl-C and SIGTERM wait until the block is through; only the main thread hears them."""
+    """Delay Ctrl-C and SIGTERM until the block has ended; for the main thread only."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -29,12 +29,12 @@ def uninterrupted() -> Iterator[None]:
 
 
 class TerminatedError(KeyboardInterrupt):
-    """Somebody asked this process to end; it tidies up as after Ctrl-C."""
+    """Raised on SIGTERM, so that a command cleans up as after Ctrl-C."""
 
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """In the block SIGTERM ends the work as Ctrl-C does, unless the process handles it already."""
+    """Make SIGTERM end the block as Ctrl-C does, unless the process handles it already."""
     here = threading.current_thread() is threading.main_thread()
     if not here or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         yield

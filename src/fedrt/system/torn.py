@@ -1,4 +1,4 @@
-"""Temporary names of files and folders that are being written, and what kills leave of them.
+"""Temporary files and folders during atomic writing, and removal of those of killed processes.
 
 Whoever writes holds a lock on the temporary, which ends with the process: one that nobody holds is
 what a killed process left, and is removed by the next who writes under the same name.
@@ -21,7 +21,7 @@ TORN = ".torn"
 
 @contextmanager
 def torn_file(path: Path) -> Iterator[Path]:
-    """A new file beside `path`, to be filled and moved away; it goes if it is still there."""
+    """A temporary file beside `path`, to be filled and renamed; deleted if it is not."""
     _clear(path.parent, f".{path.name}-")
     while True:
         handle, name = tempfile.mkstemp(TORN, f".{path.name}-", path.parent)
@@ -38,7 +38,7 @@ def torn_file(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def torn_folder(path: Path) -> Iterator[Path]:
-    """A new folder beside `path`, to be filled and moved away; it goes if it is still there."""
+    """A temporary folder beside `path`, to be filled and renamed; deleted if it is not."""
     _clear(path.parent, f".{path.name}-")
     while True:
         name = tempfile.mkdtemp(TORN, f".{path.name}-", path.parent)
@@ -58,7 +58,7 @@ def torn_folder(path: Path) -> Iterator[Path]:
 
 
 def clear_torn(folder: Path) -> None:
-    """Remove what killed writers left in a folder, and nothing that is being written."""
+    """Delete temporaries that killed processes left in a folder, and none that is in use."""
     _clear(folder, ".")
 
 
@@ -74,7 +74,7 @@ def _clear(folder: Path, prefix: str) -> None:
 
 
 def _remove_unheld(path: str) -> None:
-    """Remove a file or folder that no process holds; never by way of a link."""
+    """Delete a file or folder that no process has locked; links are not followed."""
     if os.path.islink(path):
         os.unlink(path)
         return
@@ -93,13 +93,13 @@ def _remove_unheld(path: str) -> None:
 
 
 def _lock(handle: int) -> None:
-    """Hold the file; where the file system has no locks, nobody else can take it either."""
+    """Lock a file; on a file system without locks this does nothing."""
     with suppress(OSError):
         fcntl.flock(handle, fcntl.LOCK_EX)
 
 
 def _is_still(handle: int, name: str) -> bool:
-    """Whether the name still leads to the open file."""
+    """Whether a path still names the opened file."""
     try:
         return os.path.samestat(os.fstat(handle), os.lstat(name))
     except OSError:

@@ -1,8 +1,7 @@
-"""Data sets by name: where they are looked for, what is said when they are not there, writers."""
+"""Data sets by name: where they are looked for, and what is said when they are not there."""
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -14,28 +13,8 @@ from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_allclose, assert_array_equal
 from support import data_files as made
 
-from fedrt.data.catalogue import Dataset, channel_stats, draw_writers, load_dataset
-from fedrt.data.hub import fetch_original
+from fedrt.data.catalogue import channel_stats, load_dataset
 from fedrt.errors import InputError
-
-real = pytest.mark.skipif(
-    not os.environ.get("FEDRT_DATA"), reason="FEDRT_DATA names no folder with the real data sets"
-)
-
-
-@pytest.fixture
-def no_folder(monkeypatch):
-    monkeypatch.delenv("FEDRT_DATA", raising=False)
-
-
-def needs(name: str) -> Dataset:
-    """A real data set, or a skip that says why."""
-    try:
-        return load_dataset(name)
-    except InputError as error:
-        if "not found" not in str(error):
-            raise
-        pytest.skip(f"{name} is not in FEDRT_DATA: {error}")
 
 
 def problem(name: str, folder: Path | None = None) -> str:
@@ -210,191 +189,6 @@ def test_channel_stats_are_numpys(images, scale):
         still = values.max(axes) == values.min(axes)
         assert_allclose(mean, values.mean(axes), rtol=1e-12, atol=1e-300)
         assert_allclose(deviation, np.where(still, 1.0, values.std(axes)), rtol=1e-9)
-
-
-def writers(counts: list[int], name: str = "femnist") -> Dataset:
-    """A data set whose writer i has counts[i] samples; every image holds its own number."""
-    writer = np.random.default_rng(0).permutation(np.repeat(np.arange(len(counts)), counts))
-    images = np.arange(len(writer), dtype=np.float32).reshape(-1, 1, 1, 1)
-    cut = len(writer) // 3
-    return Dataset(
-        name,
-        images[cut:],
-        writer[cut:] % 62,
-        images[:cut],
-        writer[:cut] % 62,
-        62,
-        writer[cut:],
-        writer[:cut],
-    )
-
-
-@given(
-    st.lists(st.integers(80, 140), min_size=1, max_size=8),
-    st.integers(0, 1000),
-    st.data(),
-)
-def test_femnist_writers_have_100_samples_and_a_tenth_tests(counts, seed, data):
-    whole = writers(counts)
-    eligible = sum(count >= 100 for count in counts)
-    if not eligible:
-        with pytest.raises(InputError, match="0 writers with at least 100 samples"):
-            draw_writers(whole, 1, seed)
-        return
-    number = data.draw(st.integers(1, eligible))
-    drawn = draw_writers(whole, number, seed)
-    held = np.concatenate([drawn.train_images, drawn.test_images]).ravel()
-    assert len(set(held)) == len(held)
-    original = np.concatenate([whole.test_writer, whole.train_writer])  # images count from there
-    names = []
-    for i in range(number):
-        train, test = drawn.train_writer == i, drawn.test_writer == i
-        size = int(train.sum() + test.sum())
-        assert abs(test.sum() - 0.1 * size) <= 0.5
-        (name,) = set(original[drawn.train_images[train].ravel().astype(int)])
-        assert {name} == set(original[drawn.test_images[test].ravel().astype(int)])
-        # Labels stay with their images: here every writer has written one thing alone.
-        assert {name % 62} == set(drawn.train_labels[train]) | set(drawn.test_labels[test])
-        assert size == counts[name] >= 100
-        names.append(name)
-    assert len(set(names)) == number
-    # Keyed: again the same, and one writer more moves none of the others.
-    again = draw_writers(whole, number, seed)
-    assert_array_equal(again.train_images, drawn.train_images)
-    if number > 1:
-        fewer = draw_writers(whole, number - 1, seed)
-        first = drawn.train_writer < number - 1
-        assert_array_equal(fewer.train_images, drawn.train_images[first])
-
-
-def test_writers_are_drawn_by_the_seed():
-    whole = writers([100] * 30)
-    picks = {tuple(np.unique(draw_writers(whole, 3, s).train_images)) for s in range(5)}
-    assert len(picks) == 5
-
-
-def test_own_writers_need_two_samples_and_keep_a_split_without_test_writers(tmp_path, no_folder):
-    path = tmp_path / "own.npz"
-    made.write_own(path, writer_train=np.repeat([7, 10**17, -3, 5], 5))
-    dataset = load_dataset(str(path), None, 3, 0)
-    assert len(dataset.train_labels) == 15
-    assert len(dataset.test_labels) == 8
-    assert_array_equal(np.unique(dataset.train_writer), [0, 1, 2])
-    with pytest.raises(InputError, match="4 writers with at least 2 samples: must be at least one"):
-        load_dataset(str(path), None, 5, 0)
-    made.write_own(path)
-    with pytest.raises(InputError, match="have no writers"):
-        draw_writers(load_dataset(str(path)), 1, 0)
-
-
-class Table:
-    """The little of a hub table that is used."""
-
-    def __init__(self, **columns):
-        self.columns = columns
-
-    def with_format(self, form):
-        assert form == "numpy"
-        return self
-
-    def iter(self, batch_size):
-        size = len(next(iter(self.columns.values())))
-        for start in range(0, size, batch_size):
-            yield {name: col[start : start + batch_size] for name, col in self.columns.items()}
-
-
-class Hub:
-    """A stand-in for the `datasets` library."""
-
-    def __init__(self, tables):
-        self.tables = tables
-
-    def load_dataset(self, name):
-        if name not in self.tables:
-            raise ConnectionError("no\nnetwork")
-        return self.tables[name]
-
-
-def test_fetching(monkeypatch):
-    images, labels, writer = made.femnist_samples()
-    names = [f"f{w}" for w in writer]
-    cifar, numbers = made.cifar_batch(0)
-    hub = Hub(
-        {
-            "flwrlabs/femnist": {
-                "train": Table(image=images, character=labels, writer_id=names, hsf_id=labels)
-            },
-            "uoft-cs/cifar10": {
-                "train": Table(img=cifar, label=numbers),
-                "test": Table(img=cifar[:1], label=numbers[:1]),
-            },
-            "zalando-datasets/fashion_mnist": {"train": Table(image=[], label=[])},
-        }
-    )
-    monkeypatch.setitem(sys.modules, "datasets", hub)
-    samples, test = fetch_original("femnist")
-    assert test is None
-    assert_array_equal(samples.images[..., 0], images)
-    assert_array_equal(samples.writer, writer)
-    samples, test = fetch_original("cifar10")
-    assert_array_equal(samples.images, cifar)
-    assert_array_equal(test.labels, numbers[:1])
-    with pytest.raises(InputError, match="has no rows"):
-        fetch_original("fmnist")
-    with pytest.raises(InputError) as caught:
-        fetch_original("mnist")
-    (line,) = caught.value.lines
-    assert "huggingface.co/datasets/ylecun/mnist: ConnectionError: no network; or put train" in line
-    monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(InputError, match=r"pip install 'fedrt\[datasets\]'; or put train-images"):
-        fetch_original("mnist")
-
-
-@real
-@pytest.mark.parametrize(
-    ("name", "shape", "train", "test"),
-    [
-        ("cifar10", (32, 32, 3), 50_000, 10_000),
-        ("mnist", (28, 28, 1), 60_000, 10_000),
-        ("fmnist", (28, 28, 1), 60_000, 10_000),
-    ],
-)
-def test_real_data_sets(name, shape, train, test):
-    dataset = needs(name)
-    assert dataset.train_images.shape == (train, *shape)
-    assert dataset.test_images.shape == (test, *shape)
-    balanced = name != "mnist"
-    for labels in (dataset.train_labels, dataset.test_labels):
-        counts = np.bincount(labels, minlength=10)
-        assert len(counts) == 10
-        assert not balanced or set(counts) == {len(labels) // 10}
-    known = {
-        # The published means and deviations of the training sets.
-        "cifar10": ([0.4914, 0.4822, 0.4465], [0.2470, 0.2435, 0.2616]),
-        "mnist": ([0.1307], [0.3081]),
-        "fmnist": ([0.2860], [0.3530]),
-    }
-    mean, deviation = channel_stats(dataset.train_images)
-    assert_allclose(mean, known[name][0], atol=1e-4)
-    assert_allclose(deviation, known[name][1], atol=1e-4)
-
-
-@real
-def test_real_femnist_has_72_writers_of_its_own_for_every_seed():
-    needs("femnist")
-    seen = []
-    for seed in range(2):
-        dataset = load_dataset("femnist", None, 72, seed)
-        assert dataset.train_images.shape[1:] == (28, 28, 1)
-        assert_array_equal(np.unique(dataset.train_writer), np.arange(72))
-        train, test = (np.bincount(w) for w in (dataset.train_writer, dataset.test_writer))
-        assert (train + test).min() >= 100
-        assert np.abs(test - 0.1 * (train + test)).max() <= 0.5
-        assert dataset.train_labels.max() < 62
-        # White paper, black ink.
-        assert np.median(dataset.train_images) > 200
-        seen.append(dataset)
-    assert seen[0].train_images.tobytes() != seen[1].train_images.tobytes()
 
 
 def told(tmp_path, **changes):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -11,21 +10,17 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
-from support.data_files import write_own
 from support.learning_cases import small
-from support.watched import LINE, UNEVEN, belief_of, distances_by_hand, placed, replay, run, spied
+from support.watched import LINE, UNEVEN, belief_of, distances_by_hand, placed, run, spied
 from torch.nn import functional as fn
 
 from fedrt.control.mixing.weights import metropolis_weights
 from fedrt.control.topology.consensus import DistanceEstimate
 from fedrt.data.catalogue import load_dataset
-from fedrt.errors import InputError
 from fedrt.learning.models.architectures import make_model
-from fedrt.learning.setup import make_material, make_setup
 from fedrt.learning.trainer import Trainer
 from fedrt.policies import POLICIES, make_policy
 from fedrt.runs.loop import simulate_rounds
-from fedrt.world.simulated import SimulatedWorld
 
 pytestmark = pytest.mark.numerical
 
@@ -284,157 +279,3 @@ def test_averaging_by_samples_among_those_that_train():
         for edge in range(3):
             mine = order.edge_of_device == edge
             assert_allclose(order.weight[mine], sizes[mine] / sizes[mine].sum())
-
-
-@pytest.mark.parametrize(
-    "settings", [(), ("rounds.edge_rounds=1",), RING], ids=["R2", "R1", "ring"]
-)
-def test_a_saved_state_goes_on_as_if_nothing_had_happened(settings, tmp_path):
-    extra = ("rounds.global_rounds=5", "control.kappa=1", "learning.evaluate_every=1")
-    trainer, rounds = run(small(*extra, *settings))
-    first = Trainer(trainer.setup)
-    anew = make_setup(SimulatedWorld(small(*extra, *settings), 0))
-    for stop in range(5):
-        replay(first, rounds[stop - 1 : stop] if stop else [])
-        np.savez(tmp_path / "state.npz", **first.state())
-        second = Trainer(anew)
-        with np.load(tmp_path / "state.npz") as saved:
-            second.restore(saved)
-        said = replay(second, rounds[stop:])
-        for done, (distances, metrics) in zip(rounds[stop:], said, strict=True):
-            told = [
-                (turn.outcome.distances, d)
-                for turn, d in zip(done.edge_rounds, distances, strict=True)
-            ]
-            assert any(found is not None for found, _ in told)
-            for found, true in told:
-                assert found is None or np.array_equal(found.true, true)
-            assert_equal_but_wall(metrics, done.last.outcome.metrics)
-        assert torch.equal(second.models, trainer.models)
-        assert {k: v.tobytes() for k, v in second.state().items()} == {
-            k: v.tobytes() for k, v in trainer.state().items()
-        }
-
-
-def assert_equal_but_wall(one: Mapping[str, float], two: Mapping[str, float]) -> None:
-    assert list(one) == list(two)
-    for name in one:
-        if name != "wall_s":
-            assert_array_equal(one[name], two[name], err_msg=name)
-
-
-def test_a_saved_state_does_not_move_with_the_trainer():
-    trainer, rounds = run(small())
-    other = Trainer(trainer.setup)
-    replay(other, rounds[:1])
-    state = other.state()
-    kept = {name: value.copy() for name, value in state.items()}
-    replay(other, rounds[1:])
-    for name in state:
-        assert_array_equal(state[name], kept[name])
-
-
-def test_equal_work_is_done_once():
-    """Static-T and CE-FedAvg use the same links and steps; MLL-SGD's steps are its own."""
-    shared: dict = {}
-    setup, spy = spied(small(*UNEVEN))
-    evaluations = []
-    setup.model.module.register_forward_hook(
-        lambda m, *_: None if m.training else evaluations.append(1)
-    )
-    trainers, counts, metrics = {}, {}, {}
-    for policy in ("static-t", "ce-fedavg", "mll-sgd"):
-        before = len(spy.orders), len(evaluations)
-        trainers[policy] = Trainer(setup, shared)
-        rounds = list(simulate_rounds(setup.world, make_policy(policy), trainers[policy]))
-        metrics[policy] = [done.metrics for done in rounds]
-        counts[policy] = len(spy.orders) - before[0], len(evaluations) - before[1]
-    assert counts["static-t"][0] == counts["mll-sgd"][0] == 4
-    assert counts["static-t"][1] == counts["mll-sgd"][1] > 0
-    assert counts["ce-fedavg"] == (0, 0)
-    assert torch.equal(trainers["static-t"].models, trainers["ce-fedavg"].models)
-    assert not torch.equal(trainers["static-t"].models, trainers["mll-sgd"].models)
-    for one, two in zip(metrics["static-t"], metrics["ce-fedavg"], strict=True):
-        assert_equal_but_wall(one, two)
-
-
-def test_sharing_changes_nothing():
-    """All six policies side by side give what each gives alone, bit for bit."""
-    scenario, shared = small("rounds.global_rounds=3", "control.kappa=1"), {}
-    setup = make_setup(SimulatedWorld(scenario, 0))
-    for policy in POLICIES:
-        together = Trainer(setup, shared)
-        rounds = list(simulate_rounds(setup.world, make_policy(policy), together))
-        alone, by_itself = run(scenario, policy)
-        assert torch.equal(together.models, alone.models)
-        for one, two in zip(rounds, by_itself, strict=True):
-            assert_equal_but_wall(one.metrics, two.metrics)
-            assert_array_equal(one.distances.believed, two.distances.believed)
-
-
-def test_the_same_seed_gives_the_same_run_and_another_seed_another():
-    one, first = run(small())
-    two, second = run(small())
-    assert torch.equal(one.models, two.models)
-    for a, b in zip(first, second, strict=True):
-        assert_equal_but_wall(a.metrics, b.metrics)
-    other = Trainer(make_setup(SimulatedWorld(small(), 1)))
-    list(simulate_rounds(other.setup.world, make_policy("fedrt"), other))
-    assert not torch.equal(one.models, other.models)
-
-
-@pytest.mark.parametrize(
-    ("shape", "words"),
-    [
-        ((3, 8, 8), ["taken as 3 x 8 with 8 channels; if they are 8 x 8 with 3,"]),
-        ((1, 8, 8), ["taken as 1 x 8 with 8 channels; if they are 8 x 8 with 1,"]),
-        ((8, 8, 3), []),
-        ((1, 8, 9), []),
-        ((3, 3, 3), []),
-    ],
-)
-def test_images_whose_channels_seem_to_come_first_get_a_note(tmp_path, shape, words):
-    rng = np.random.default_rng(0)
-    parts = {"x_train": rng.random((20, *shape)), "x_test": rng.random((8, *shape))}
-    write_own(tmp_path / "own.npz", **parts)
-    settings = (f'learning.dataset="{tmp_path}/own.npz"', "learning.model=resnet20")
-    setup = make_setup(SimulatedWorld(small(*settings, 'learning.partition={kind="iid"}'), 0))
-    notes = [line for line in setup.notes if "taken as" in line]
-    assert len(notes) == len(words)
-    for note, word in zip(notes, words, strict=True):
-        assert word in note
-
-
-@pytest.mark.parametrize(
-    ("batch_size", "words"),
-    [
-        (6, []),
-        (7, ["1 of 3 devices hold fewer samples than learning.batch_size = 7, the least 6:"]),
-        (8, ["3 of 3 devices hold fewer samples than learning.batch_size = 8, the least 6:"]),
-    ],
-)
-def test_a_batch_larger_than_what_a_device_holds_gets_a_note(tmp_path, batch_size, words):
-    write_own(tmp_path / "own.npz")  # 20 training samples: 7, 7 and 6
-    settings = (f'learning.dataset="{tmp_path}/own.npz"', 'learning.partition={kind="iid"}')
-    three = ("fleet.num_edges=1", "fleet.num_devices=3", "fleet.cluster_sizes=[3]")
-    batch = (f"learning.batch_size={batch_size}", "learning.model=support.learning_cases:Linear")
-    setup = make_setup(SimulatedWorld(small(*settings, *three, *batch), 0))
-    notes = [line for line in setup.notes if "hold fewer samples" in line]
-    assert len(notes) == len(words)
-    for note, word in zip(notes, words, strict=True):
-        assert note.startswith(f"note: {word}")
-
-
-def test_images_can_be_shifted_and_mirrored_and_nothing_else_can(tmp_path):
-    own = 'learning.partition={kind="iid"}'
-    for shape, allowed in (((8, 8, 1), True), ((16,), False)):
-        rng = np.random.default_rng(0)
-        parts = {"x_train": rng.random((20, *shape)), "x_test": rng.random((8, *shape))}
-        write_own(tmp_path / "own.npz", **parts)
-        settings = (f'learning.dataset="{tmp_path}/own.npz"', "learning.augment=true", own)
-        world = SimulatedWorld(small(*settings), 0)
-        if allowed:
-            make_material(world, torch.device("cpu"), None)
-        else:
-            with pytest.raises(InputError, match="augment = true: needs images"):
-                make_material(world, torch.device("cpu"), None)

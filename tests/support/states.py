@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from fedrt.decision import read_state
+from fedrt.policies import make_policy
+
 EVEN = ("static-r", "ce-fedavg", "mll-sgd")
 
 
@@ -42,3 +45,9 @@ def random_state(seed, *, edges=5, devices=4, budget=1.0, backhaul=True):
         state["consensus_distance"] = (distance + distance.T).tolist()
         state["consensus_limit"] = float(distance.sum() / edges**2)
     return state
+
+
+def decide(state, name):
+    """The plan object and the observation behind it."""
+    checked = read_state(state)
+    return make_policy(name).plan(checked.seen, checked.books), checked

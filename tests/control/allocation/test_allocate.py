@@ -1,4 +1,4 @@
-"""`allocate` against a hand-worked case, CVXPY/Clarabel, 60-digit bisection, and its own laws."""
+"""`allocate` against CVXPY/Clarabel and bisection in 60 digits, and when its search ends."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from reference.cvxpy_allocation import solve_cluster
 from reference.instances import (
     BUDGETS,
@@ -22,17 +20,10 @@ from reference.instances import (
     wide_case,
 )
 from reference.precise_allocation import PreciseCluster
+from support.allocations import least_times_s, spare_j, times_s
 
 from fedrt.control.allocation import kernel as allocation_kernel
-from fedrt.control.allocation.allocate import (
-    RESIDUAL,
-    allocate,
-    allocate_evenly,
-    even_split_hz,
-    evenly_where_it_fits,
-    feasible_clusters,
-    slowest_compute_energy_j,
-)
+from fedrt.control.allocation.allocate import RESIDUAL, allocate, even_split_hz, feasible_clusters
 from fedrt.control.allocation.kernel import MOST_TIME_STEPS, Devices, solve_clusters
 from fedrt.cost.uplink import hertz_seconds
 from fedrt.errors import FedrtError
@@ -41,17 +32,6 @@ pytestmark = pytest.mark.numerical
 
 CVXPY_TOLERANCE = 1e-6  # what the solver can be trusted with, not what the search delivers
 FEASIBILITY = 1e-9
-
-
-def times_s(seen, allocation):
-    """Per device, compute and upload seconds."""
-    k = seen.model_bits / np.log2(1 + seen.snr)
-    return seen.cycles / allocation.cpu_hz, k / allocation.bandwidth_hz
-
-
-def least_times_s(seen, allocation):
-    """Per cluster, its slowest device."""
-    return seen.max_by_edge(sum(times_s(seen, allocation)))
 
 
 def worst_violation(seen, allocation, allowance_j):
@@ -73,116 +53,12 @@ def worst_violation(seen, allocation, allowance_j):
     )
 
 
-def spare_j(seen, allowance_j):
-    """What computing at f_min leaves of each allowance."""
-    return allowance_j - slowest_compute_energy_j(seen)
-
-
 def granted_j(seen, allowance_j, relaxed):
     """The allowances that count: best-effort ones where the cluster was relaxed."""
     k = seen.model_bits / np.log2(1 + seen.snr)
     a = seen.capacitance * seen.cycles / 2
     fair_j = a * seen.cpu_min_hz**2 + seen.tx_power_w * k / even_split_hz(seen)
     return np.where(relaxed[seen.edge_of_device], np.maximum(allowance_j, fair_j), allowance_j)
-
-
-# --- worked by hand ------------------------------------------------------------------------
-
-
-def two_devices(**changes):
-    columns = {
-        "cycles": np.array([1e9, 1e9]),
-        "snr": np.array([3.0, 3.0]),
-        "tx_power_w": np.array([0.5, 0.5]),
-        "capacitance": np.array([1e-27, 1e-27]),
-        "cpu_min_hz": np.array([5e8, 5e8]),
-        "cpu_max_hz": np.array([1e9, 1e9]),
-    }
-    return one_cluster(4e6, 2e6, **(columns | changes))
-
-
-def test_no_limit_by_hand():
-    # k = 4e6 / log2(4) = 2e6 Hz s. W/f = 1 s and 0.5 s at f_max = 1e9, 2e9. tau solves
-    # 2e6 / (tau - 1) + 2e6 / (tau - 1/2) = 2e6, so with x = tau - 1: 1/x + 1/(x + 1/2) = 1,
-    # x^2 - 3/2 x - 1/2 = 0, x = (3/2 + sqrt(9/4 + 2)) / 2 = (1.5 + 2.0615528128) / 2.
-    seen = two_devices(cpu_max_hz=np.array([1e9, 2e9]))
-    plan = allocate(seen, np.full(2, np.inf))
-    x = (1.5 + 4.25**0.5) / 2
-    np.testing.assert_allclose(plan.bandwidth_hz, [2e6 / x, 2e6 / (x + 0.5)], rtol=1e-14)
-    np.testing.assert_allclose(plan.cpu_hz, [1e9, 2e9], rtol=0)
-    assert not plan.relaxed.any()
-
-
-def test_crossing_by_hand():
-    # Two equal devices get 1 MHz each, so t = 2 s and p t = 1 J. a = 1e-27 * 1e9 / 2 = 5e-19.
-    # E = 1 + 5e-19 * (8e8)^2 = 1 + 0.32 J leaves exactly f = 8e8: tau = 1/0.8 + 2 = 3.25 s.
-    seen = two_devices()
-    plan = allocate(seen, np.full(2, 1.32))
-    np.testing.assert_allclose(plan.bandwidth_hz, 1e6, rtol=1e-12)
-    np.testing.assert_allclose(plan.cpu_hz, 8e8, rtol=1e-12)
-    np.testing.assert_allclose(least_times_s(seen, plan), 3.25, rtol=1e-12)
-
-
-def test_saturated_device_finishes_early_by_hand():
-    # Device 0: spare = E - a f_min^2 = 0.75 J above 5e-19 * 25e16 = 0.125 J, so t <= 1.5 s and
-    # it needs 2e6 / 1.5 = 4/3 MHz; device 1 (no limit) gets 2/3 MHz, t = 3 s, W/f = 1 s.
-    # tau = 4 s; device 0 ends at 1e9 / 5e8 + 1.5 = 3.5 s.
-    seen = two_devices()
-    plan = allocate(seen, np.array([0.875, np.inf]))
-    np.testing.assert_allclose(plan.bandwidth_hz, [4e6 / 3, 2e6 / 3], rtol=1e-12)
-    np.testing.assert_allclose(plan.cpu_hz, [5e8, 1e9], rtol=1e-12)
-    np.testing.assert_allclose(sum(times_s(seen, plan)), [3.5, 4.0], rtol=1e-12)
-
-
-def test_free_sending_by_hand():
-    # p = 0: f = sqrt(E / a) = sqrt(0.245 / 5e-19) = 7e8; tau = 1/0.7 + 2 s.
-    seen = two_devices(tx_power_w=np.zeros(2))
-    plan = allocate(seen, np.full(2, 0.245))
-    np.testing.assert_allclose(plan.cpu_hz, 7e8, rtol=1e-14)
-    np.testing.assert_allclose(least_times_s(seen, plan), 1 / 0.7 + 2, rtol=1e-14)
-
-
-def test_best_effort_grants_the_fair_share_by_hand():
-    # The even split at f_min takes 0.5 * 2 + 0.125 = 1.125 J. Device 0 has less (even less than
-    # nothing) and no plan keeps that, so it plans with 1.125 J; device 1 keeps its own 1.32 J.
-    seen = two_devices()
-    plan = allocate(seen, np.array([-3.0, 1.32]))
-    assert plan.relaxed.tolist() == [True]
-    compute_s, upload_s = times_s(seen, plan)
-    energy_j = 0.5 * upload_s + 5e-19 * plan.cpu_hz**2
-    assert np.all(energy_j <= np.array([1.125, 1.32]) * (1 + FEASIBILITY))
-    precise = PreciseCluster(seen, np.array([1.125, 1.32]))
-    least = float(precise.least_time_s())
-    np.testing.assert_allclose(max(compute_s + upload_s), least, rtol=1e-12)
-
-
-def test_even_split_by_hand():
-    # 1 MHz each, t = 2 s, 1 J to send. 1.32 J leaves 0.32 = a f^2: 8e8. 10 J: f_max. 1.1 J leaves
-    # 0.1 J < a f_min^2 = 0.125 J: it runs at f_min and its cluster counts as relaxed.
-    seen = two_devices()
-    plan = allocate_evenly(seen, np.array([1.32, 10.0]))
-    np.testing.assert_allclose(plan.cpu_hz, [8e8, 1e9], rtol=1e-12)
-    np.testing.assert_allclose(plan.bandwidth_hz, 1e6, rtol=0)
-    assert plan.relaxed.tolist() == [False]
-    plan = allocate_evenly(seen, np.array([1.1, 10.0]))
-    np.testing.assert_allclose(plan.cpu_hz, [5e8, 1e9], rtol=1e-12)
-    assert plan.relaxed.tolist() == [True]
-
-
-def test_the_edge_of_feasibility_by_hand():
-    # Both spares 1 J: sum of p k / spare = 2 * 0.5 * 2e6 = 2e6 = b_c. Exactly fits; less does not.
-    # If the second has no limit it needs bandwidth too, so the first must leave some.
-    seen = two_devices()
-    exact = np.full(2, 1.125)
-    assert feasible_clusters(seen, spare_j(seen, exact)).tolist() == [True]
-    assert feasible_clusters(seen, spare_j(seen, exact * 0.9999)).tolist() == [False]
-    alone = np.array([0.125 + 0.5, np.inf])  # needs p k / 0.5 J = 2e6 Hz: all of it
-    assert feasible_clusters(seen, spare_j(seen, alone)).tolist() == [False]
-    assert feasible_clusters(seen, spare_j(seen, alone * 1.001)).tolist() == [True]
-    # p = 0 may spend everything on computing at f_min, but not a hair less than that takes.
-    free = two_devices(tx_power_w=np.zeros(2))
-    assert feasible_clusters(free, spare_j(free, np.full(2, 0.125))).tolist() == [True]
-    assert feasible_clusters(free, spare_j(free, np.full(2, 0.1249))).tolist() == [False]
 
 
 # --- against CVXPY and Clarabel ------------------------------------------------------------
@@ -387,106 +263,3 @@ def test_a_search_that_does_not_end_is_told(monkeypatch):
         monkeypatch.setattr(allocation_kernel, "solve_clusters", lambda fleet, found=found: found)
         with pytest.raises(FedrtError, match=f"did not converge: after {found[0]} steps"):
             allocate(case.seen, case.allowance_j)
-
-
-# --- laws ----------------------------------------------------------------------------------
-
-CASES = st.builds(
-    lambda seed, size, kind, wide: (wide_case if wide else ordinary_case)(
-        np.random.default_rng(seed), size, kind
-    ),
-    st.integers(0, 2**32),
-    st.sampled_from([1, 2, 3, 9]),
-    st.sampled_from(BUDGETS),
-    st.booleans(),
-)
-FITTING = CASES.filter(lambda case: case.label != "too little")
-
-# A time may come out longer by rounding alone.
-ROUNDING = 1e-12
-
-
-@given(FITTING, st.floats(1.0, 1e3))
-def test_more_bandwidth_is_never_slower(case, factor):
-    more = replace(case.seen, edge_bandwidth_hz=case.seen.edge_bandwidth_hz * factor)
-    before = least_times_s(case.seen, allocate(case.seen, case.allowance_j))
-    after = least_times_s(more, allocate(more, case.allowance_j))
-    assert np.all(after <= before * (1 + ROUNDING))
-
-
-@given(FITTING, st.floats(0.0, 1e3), st.integers(0, 8))
-def test_more_energy_is_never_slower(case, extra, device):
-    more = case.allowance_j.copy()
-    more[device % len(more)] *= 1 + extra
-    before = least_times_s(case.seen, allocate(case.seen, case.allowance_j))
-    after = least_times_s(case.seen, allocate(case.seen, more))
-    assert np.all(after <= before * (1 + ROUNDING))
-
-
-@given(CASES, st.randoms(use_true_random=False))
-def test_relabelling_devices_permutes_the_answer(case, random):
-    order = list(range(case.seen.num_devices))
-    random.shuffle(order)
-    columns = {name: getattr(case.seen, name)[order] for name in DEVICE_COLUMNS}
-    plain = allocate(case.seen, case.allowance_j)
-    moved = allocate(replace(case.seen, **columns), case.allowance_j[order])
-    np.testing.assert_array_equal(moved.relaxed, plain.relaxed)
-    # Sums in another order round differently; near the edge of feasibility that is amplified.
-    np.testing.assert_allclose(moved.bandwidth_hz, plain.bandwidth_hz[order], rtol=1e-8)
-    np.testing.assert_allclose(moved.cpu_hz, plain.cpu_hz[order], rtol=1e-8)
-
-
-@given(st.lists(CASES, min_size=2, max_size=6))
-def test_batching_clusters_changes_nothing(cases):
-    together = allocate(*(lambda j: (j.seen, j.allowance_j))(join(cases)))
-    alone = [allocate(case.seen, case.allowance_j) for case in cases]
-    for field in ("bandwidth_hz", "cpu_hz", "relaxed"):
-        apart = np.concatenate([getattr(plan, field) for plan in alone])
-        np.testing.assert_array_equal(getattr(together, field), apart)
-
-
-@given(FITTING)
-@settings(max_examples=300)
-def test_conditions_of_optimality(case):
-    """All bandwidth is used; a device ends at tau or, at f_min, sends as long as it can afford.
-
-    A device that ends at tau runs at f_max or spends its whole allowance. Together with
-    feasibility these conditions leave only the optimum.
-    """
-    seen, plan = case.seen, allocate(case.seen, case.allowance_j)
-    compute_s, upload_s = times_s(seen, plan)
-    tau = (compute_s + upload_s).max()
-    compute_j = seen.capacitance / 2 * seen.cycles * plan.cpu_hz**2
-    energy_j = compute_j + seen.tx_power_w * upload_s
-    np.testing.assert_allclose(plan.bandwidth_hz.sum(), seen.edge_bandwidth_hz[0], rtol=1e-12)
-    ends_at_tau = compute_s + upload_s >= tau * (1 - 1e-9)
-    spends_all = energy_j >= case.allowance_j * (1 - 1e-9)
-    saturated = (plan.cpu_hz <= seen.cpu_min_hz * (1 + 1e-12)) & spends_all
-    assert np.all(ends_at_tau | saturated)
-    assert np.all(~ends_at_tau | (plan.cpu_hz >= seen.cpu_max_hz * (1 - 1e-9)) | spends_all)
-    if not ends_at_tau.any():
-        pytest.fail("nobody ends at tau")
-
-
-def test_an_even_split_takes_the_place_of_another_where_it_keeps_the_caps():
-    """Two clusters of two: the second's caps are below what f_min takes, under any allocation."""
-    rng = np.random.default_rng(0)
-    seen = join([ordinary_case(rng, 2, "none") for _ in range(2)]).seen
-    least_j = slowest_compute_energy_j(seen)
-    cap_j = np.where(seen.edge_of_device == 0, np.inf, 0.5 * least_j)
-    other, even = allocate(seen, cap_j), allocate_evenly(seen, cap_j)
-    assert (other.relaxed.tolist(), even.relaxed.tolist()) == ([False, True], [False, True])
-    for told, relaxed in (([False, True], [False, True]), ([True, False], [False, False])):
-        found = evenly_where_it_fits(seen, cap_j, replace(other, relaxed=np.array(told)))
-        # A cluster breaks its caps only if neither keeps them.
-        assert found.relaxed.tolist() == relaxed
-        mine = seen.edge_of_device == 0
-        np.testing.assert_array_equal(found.cpu_hz, np.where(mine, even.cpu_hz, other.cpu_hz))
-
-
-def test_devices_that_need_no_energy_to_send_fit_into_any_bandwidth():
-    """Half a hertz for two of them; they need some, but no amount in particular."""
-    columns = {"cycles": [1e9, 1e9], "snr": [1.0, 1.0], "tx_power_w": [0.0, 0.0]}
-    columns |= {"capacitance": [2e-28] * 2, "cpu_min_hz": [1e9] * 2, "cpu_max_hz": [2e9] * 2}
-    seen = one_cluster(1e6, 0.5, **{name: np.array(column) for name, column in columns.items()})
-    assert feasible_clusters(seen, np.array([1.0, 1.0])).tolist() == [True]

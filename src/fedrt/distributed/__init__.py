@@ -1,4 +1,4 @@
-"""Training on a cluster: the engine protocol over Ray. The only home of ray."""
+"""Training on a Ray cluster, with the same interface as the other engines."""
 
 import os
 

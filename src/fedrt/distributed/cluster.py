@@ -1,4 +1,4 @@
-"""The Ray cluster that a run trains on: one of its own on this machine, or one at an address.
+"""The Ray cluster of a run: one started on this machine, or one at an address.
 
 Trusted networks only: whoever reaches a Ray cluster can run code on it. One of a run's own listens
 on the loopback address alone, so that only this machine reaches it.
@@ -37,7 +37,7 @@ QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
 
 @dataclass(frozen=True)
 class Connection:
-    """A cluster that this process has joined."""
+    """A connection of this process to a cluster."""
 
     mine: bool
     """Whether it was joined for this run, and so has to be left."""
@@ -45,13 +45,13 @@ class Connection:
     """Whether it was started for this run: its processes have the environment of workers."""
 
     def end(self) -> None:
-        """Leave it; one's own ends with that."""
+        """Disconnect; a cluster that was started for the run ends too."""
         if self.mine:
             ray.shutdown()
 
 
 def connect(address: str | None, workers: int | None) -> Connection:
-    """Join a cluster, or start one for so many workers, by default one for each core.
+    """Connect to a cluster, or start one with a number of workers, by default one per core.
 
     A process that has joined one already stays with it.
     """
@@ -69,13 +69,13 @@ def connect(address: str | None, workers: int | None) -> Connection:
 
 
 def capacity(resource: str) -> int:
-    """How many processors (`CPU`) or GPUs (`GPU`) the cluster has now."""
+    """The number of processors (`CPU`) or GPUs (`GPU`) that the cluster has now."""
     held: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
     return int(held.get(resource, 0))
 
 
 def read_address(text: str) -> tuple[str, int]:
-    """Host and port; Ray's default port where none is given."""
+    """The host and port in an address, with Ray's default port."""
     host, colon, port = text.rpartition(":")
     if not colon:
         return text, PORT
@@ -105,7 +105,7 @@ def _start(workers: int) -> None:
 
 @contextmanager
 def _on_loopback() -> Iterator[dict[str, Any]]:
-    """In the block Ray's own processes get the loopback address, and listen on nothing else.
+    """Make Ray's own processes use the loopback address only, in the block.
 
     By itself Ray puts a machine's address in its place wherever clusters are supported: it does not
     on the systems where they are not, so for a cluster of one machine this is taken for one.
@@ -122,7 +122,7 @@ def _on_loopback() -> Iterator[dict[str, Any]]:
 
 
 def _refuse_other_addresses() -> None:
-    """End a cluster that others could reach: better none than one that runs anybody's code."""
+    """End a cluster that other machines could reach, since they could run code on it."""
     nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
     found = {str(node["NodeManagerAddress"]) for node in nodes}
     if found != {LOOPBACK}:
@@ -156,7 +156,7 @@ def _join(address: str) -> None:
 
 
 def _speaks_http2(line: socket.socket) -> bool:
-    """Whether a settings frame answers ours, as in every server of remote calls.
+    """Whether a server at an address speaks HTTP/2, as Ray's do.
 
     Ray itself would try for 40 s before it gave up on anything else.
     """

@@ -1,4 +1,4 @@
-"""The stacked engine over a cluster: each worker trains whole edges, the driver holds all models.
+"""The Ray engine: each worker trains whole clusters, and the driver holds all models.
 
 Nothing an edge comes to depends on who else is trained where, so the number of workers, their
 places and their loss change no bit. Models go to a worker for the first edge round after a mixing;
@@ -29,7 +29,7 @@ PIECES = 4
 
 @dataclass
 class _Kept:
-    """Who has kept which rows of some edge models for the round that follows."""
+    """Which worker holds which rows of the edge models for the next edge round."""
 
     number: int = -1
     models: Tensor | None = None
@@ -70,7 +70,7 @@ class RayEngine:
         return Trained(round_.result, round_.results)
 
     def accuracies(self, states: Tensor) -> list[float]:
-        """The accuracy of each state on the test set, measured by the workers."""
+        """The accuracy of each model on the test set, measured by the workers."""
         each = states.element_size() * states.shape[1]
         most = max(1, SHARE_BYTES // each)
         size = min(most, -(-len(states) // (PIECES * self.pool.size)))
@@ -92,7 +92,7 @@ class RayEngine:
 
 @dataclass
 class _Round:
-    """An edge round on its way."""
+    """An edge round that is being trained."""
 
     models: Tensor
     result: Tensor
@@ -103,7 +103,7 @@ class _Round:
 
 @dataclass
 class _Training:
-    """A share of an edge round to be trained."""
+    """The task to train a share of an edge round."""
 
     share: Share
     round: _Round
@@ -132,7 +132,7 @@ class _Training:
 
 @dataclass
 class _Evaluation:
-    """Some states to be evaluated."""
+    """The task to evaluate some models."""
 
     owner: int
     start: int

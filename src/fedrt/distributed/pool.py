@@ -1,4 +1,4 @@
-"""Workers on the cluster, and tasks that get done whatever happens to them.
+"""A pool of Ray workers, and tasks that are completed even if workers fail.
 
 A task is sent to one worker at a time and its answer taken once. A worker that is lost gets a
 successor, wherever the cluster has room, and what it was at goes to whoever is free. Tasks are
@@ -29,25 +29,25 @@ LONGEST_PAUSE_S = 2.0
 
 
 class Task(Protocol):
-    """Something to be done by any worker."""
+    """Work that any worker can do."""
 
     @property
     def owner(self) -> int:
-        """The number of the worker that does it by preference."""
+        """The number of the worker that should preferably do it."""
         ...
 
     def send(self, worker: Worker) -> Any:
-        """Start it; a reference to the answer."""
+        """Start the task on a worker; return a reference to its answer."""
         ...
 
     def take(self, worker: Worker, answer: Any) -> None:
-        """Take its answer; called once."""
+        """Process the answer; called once."""
         ...
 
 
 @dataclass(frozen=True)
 class Worker:
-    """One actor. Its successor has the same number and another serial."""
+    """A Ray actor. A replacement has the same number and another serial."""
 
     number: int
     serial: int
@@ -56,12 +56,12 @@ class Worker:
 
 
 def stderr(line: str) -> None:
-    """Tell the user."""
+    """Print a message for the user on stderr."""
     print(line, file=sys.stderr, flush=True)
 
 
 class Pool:
-    """So many workers, kept up."""
+    """A pool with a fixed number of workers; those that fail are replaced."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class Pool:
             self._recruit(number)
 
     def carry_out(self, tasks: Sequence[Task]) -> None:
-        """Have every task done once. An error that a task itself raises ends it all."""
+        """Complete every task once. An exception raised by a task itself ends all."""
         waiting = list(tasks)
         running: dict[Any, tuple[Worker, Task]] = {}
         try:
@@ -124,7 +124,7 @@ class Pool:
                     self._recruit(worker.number)
 
     def wait_for_one(self) -> None:
-        """Come back when some worker is ready to train."""
+        """Wait until a worker is ready."""
         while not self.there:
             for ref in self._ready(list(self.coming)):
                 self._welcome(ref)
@@ -136,14 +136,14 @@ class Pool:
         self.there, self.coming = {}, {}
 
     def _recruit(self, number: int) -> None:
-        """Ask the cluster for a worker; it may take its time."""
+        """Request a new worker from the cluster."""
         self.serial += 1
         worker = Worker(number, self.serial, self.remote.remote())
         ref = worker.actor.open.remote(self.recipe, "cuda" if self.gpu else "cpu")
         self.coming[ref] = worker
 
     def _welcome(self, ref: Any) -> None:
-        """A worker is ready, or will never be."""
+        """Handle a worker that has become ready or has failed to start."""
         worker = self.coming.pop(ref)
         try:
             where = self._get(ref)
@@ -156,7 +156,7 @@ class Pool:
             self.say(f"going on with {self._count()}")
 
     def _replace(self, worker: Worker, lost: _LostError) -> None:
-        """Let go of a worker and ask for another."""
+        """Release a worker and request another."""
         self.losses += 1
         known = self.there.pop(worker.number, None) is not None
         _kill(worker)
@@ -176,7 +176,7 @@ class Pool:
         return f"{len(self.there)} of {self.size} workers"
 
     def _ready(self, refs: list[Any]) -> list[Any]:
-        """Those that are through, at least one; tells the user where nobody is there."""
+        """The references that are ready, at least one; warns if there is no worker."""
         while True:
             patience_s = None if self.there or self.silent_since is not None else TELL_AFTER_S
             done, _ = ray.wait(refs, num_returns=1, timeout=patience_s)
@@ -189,7 +189,7 @@ class Pool:
             )
 
     def _get(self, ref: Any) -> Any:
-        """What a reference holds; `_LostError` where it went with its worker."""
+        """The value of a reference; `_LostError` if it was lost with its worker."""
         try:
             return ray.get(ref)
         except RayTaskError as error:
@@ -205,11 +205,11 @@ class Pool:
 
 
 class _LostError(Exception):
-    """The worker, or what it had made, is gone."""
+    """Raised where a worker, or a value that it held, is lost."""
 
 
 def _next(waiting: list[Task], number: int) -> Task:
-    """The worker's own next task, or else another's last."""
+    """The next task of the worker's own, or else the last task of another."""
     for place, task in enumerate(waiting):
         if task.owner == number:
             return waiting.pop(place)

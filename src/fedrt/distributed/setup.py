@@ -1,4 +1,4 @@
-"""All that training on a cluster needs, made from a scenario once."""
+"""Everything that training on a cluster needs, made from a scenario."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def make_ray_setup(
 
 
 def _recipe(world: World, material: Material, tuning: Tuning) -> Recipe:
-    """What a worker makes its engine from."""
+    """The data from which a worker makes its engine."""
     from fedrt.distributed.worker import Recipe, packed
 
     return Recipe(

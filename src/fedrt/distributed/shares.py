@@ -1,4 +1,4 @@
-"""An order in shares of whole edges: what one worker trains at a time."""
+"""Splitting an order into shares of whole clusters, one for a worker at a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Share:
-    """Some whole edges of an order."""
+    """A share of an order: some whole clusters."""
 
     owner: int
     """The number of the worker that trains it while all goes well."""
@@ -27,7 +27,7 @@ class Share:
 
 
 def share_out(order: TrainingOrder, workers: int, pieces: int, most_edges: int) -> list[Share]:
-    """The order cut along its edges: each worker's in a row, about equal in steps.
+    """The shares of an order: whole clusters, about equal in local steps for each worker.
 
     A worker's edges are in `pieces` shares, so that little is lost with it and others can help
     out, and in more where one would have over `most_edges` edges: memory stays bounded.

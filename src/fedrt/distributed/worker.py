@@ -1,4 +1,4 @@
-"""What runs in a worker of the cluster: a stacked engine over data that stay with it."""
+"""The worker process on a cluster: a stacked engine with its own copy of the data."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ VERSIONS = (__version__, torch.__version__)
 
 @dataclass(frozen=True)
 class Recipe:
-    """All that a worker makes its engine from. Arrays, which processes of a machine share."""
+    """The data from which a worker makes its engine, as arrays that processes can share."""
 
     samples: dict[str, Any]
     batches: Batches
@@ -56,7 +56,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Job:
-    """Edges to train for an edge round."""
+    """The edge servers and devices to train in an edge round."""
 
     order: TrainingOrder
     edges: IntArray
@@ -69,7 +69,7 @@ class Job:
 
 
 class Answer(NamedTuple):
-    """What came of a job."""
+    """The result of a job."""
 
     models: NDArray[Any]
     """One for each edge."""
@@ -87,7 +87,7 @@ class EdgeWorker:
         self.engine: StackedEngine | None = None
 
     def open(self, recipe: Recipe, device: str) -> str:
-        """Make the engine; where this worker is."""
+        """Make the engine; return where this worker runs."""
         where = f"{platform.node()}, process {os.getpid()}"
         if recipe.versions != VERSIONS:
             mine, theirs = (f"fedrt {a} and torch {b}" for a, b in (VERSIONS, recipe.versions))
@@ -125,7 +125,7 @@ class EdgeWorker:
         )
 
     def train(self, job: Job) -> Answer:
-        """Train every device of the job and average per edge."""
+        """Train every device of the job and aggregate for each edge server."""
         models = self._first(job)
         if self.engine is None:
             # A GPU takes as many devices at once as it can: of all edges it was given.
@@ -154,7 +154,7 @@ class EdgeWorker:
 
 
 def packed(samples: Samples) -> dict[str, Any]:
-    """The samples with arrays for tensors."""
+    """The samples with arrays in place of tensors."""
     return {
         name: value.cpu().numpy() if isinstance(value, Tensor) else value
         for name, value in vars(samples).items()
@@ -162,7 +162,7 @@ def packed(samples: Samples) -> dict[str, Any]:
 
 
 def unpacked(held: dict[str, Any], device: torch.device) -> Samples:
-    """The samples again, on a device."""
+    """The samples as tensors on a device."""
     samples = object.__new__(Samples)
     for name, value in held.items():
         tensor = isinstance(value, np.ndarray)
@@ -172,7 +172,7 @@ def unpacked(held: dict[str, Any], device: torch.device) -> Samples:
 
 
 def as_tensor(array: NDArray[Any]) -> Tensor:
-    """The array's own memory as a tensor; it may be such as nobody may write to."""
+    """A tensor that shares the array's memory, which may be read-only."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return torch.from_numpy(array)

@@ -1,4 +1,4 @@
-"""The learning task: data, who holds what, models, and the engines that train them."""
+"""Training: models, local training, aggregation, gossip and evaluation."""
 
 from __future__ import annotations
 

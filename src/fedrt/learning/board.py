@@ -1,4 +1,4 @@
-"""A log that TensorBoard shows; an optional extra."""
+"""Logging for TensorBoard, an optional library."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fedrt.system.extras import MissingLibraryError
 
 
 class Board:
-    """Writes what each global round gave; from `first` on, in place of an earlier try's."""
+    """Writes the metrics of each global round; from round `first` on, over earlier logs."""
 
     def __init__(self, folder: Path, first: int) -> None:
         try:
@@ -24,7 +24,7 @@ class Board:
             self.writer = SummaryWriter(str(folder), purge_step=first)
 
     def add(self, t: int, values: Mapping[str, float]) -> None:
-        """Log what global round t gave."""
+        """Log the metrics of global round t."""
         with _told(self.folder):
             for name, value in values.items():
                 if not math.isnan(value):
@@ -34,7 +34,7 @@ class Board:
 
 @contextmanager
 def _told(folder: Path) -> Iterator[None]:
-    """A full disk or the like in one line."""
+    """Turn a failure to write, such as a full disk, into a one-line error."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The average of the edge servers' models, and how far they are apart."""
+"""The average of the edge servers' models, and the distances between them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WIDE = 8_388_608
 
 
 def _blocks(models: Tensor) -> Iterator[slice]:
-    """Columns of all models, a block after the other: whole copies would take twice the memory."""
+    """Blocks of columns of all models, so that no whole copies are needed."""
     step = max(1, WIDE // len(models))
     for start in range(0, models.shape[1], step):
         yield slice(start, start + step)
@@ -48,7 +48,9 @@ def pairwise_distance(models: Tensor) -> FloatArray:
 
 
 def _many_distances(models: Tensor) -> FloatArray:
-    """The same for many models: |a|^2 + |b|^2 - 2ab about their mean, to 1e-10 relative.
+    """The distances between many models by matrix products, to 1e-10 relative.
+
+    |a|^2 + |b|^2 - 2ab about their mean.
 
     Pairs too close for that are compared by differences. 500 models of LeNet-5 have 125,000 pairs:
     products take seconds where differences take minutes.

@@ -1,4 +1,4 @@
-"""How good models are on the test set by their task's metric: of one state, and of many at once."""
+"""Evaluation of models on the test set by their task's metric, one at a time or many at once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Accuracies = Callable[[Tensor], list[float]]
 def accuracy(
     model: FlatModel, state: Tensor, samples: Samples, task: Task, half: bool = False
 ) -> float:
-    """The mean metric of a model state over the test set; `half` as in training."""
+    """The mean metric of one model over the test set; `half` uses bfloat16 as in training."""
     model.load(state)
     model.module.eval()
     total = torch.zeros(1, dtype=torch.float64, device=state.device)
@@ -44,7 +44,7 @@ def accuracy(
 def make_accuracies(
     model: FlatModel, samples: Samples, task: Task, half: bool, *, form: str | None, compiled: bool
 ) -> Accuracies:
-    """By one compiled program, or by the stacked engine's layers; without a form plainly."""
+    """The function that evaluates many models: compiled, stacked, or one after the other."""
     if compiled and samples.test.is_cuda:
         return CompiledAccuracy(model, samples, task, half)
     if form is not None and not samples.test.is_cuda:
@@ -54,7 +54,7 @@ def make_accuracies(
 
 
 class StackedAccuracy:
-    """The accuracies of states one by one, by the layers that train: faster than the library's.
+    """Evaluates models one by one with the fast layers that also train them.
 
     What `accuracy` gives for each, up to the way ties are rounded.
     """
@@ -72,7 +72,7 @@ class StackedAccuracy:
 
     @torch.no_grad()
     def __call__(self, states: Tensor) -> list[float]:
-        """The mean metric of each state over the test set."""
+        """The mean metric of each model over the test set."""
         samples = self.samples
         totals = torch.zeros(len(states), dtype=torch.float64)
         size = self.model.num_parameters
@@ -85,7 +85,7 @@ class StackedAccuracy:
         return [total / len(samples.test) for total in totals.tolist()]
 
     def outputs(self, parameters: Tensor, buffers: Tensor, inputs: Tensor) -> Tensor:
-        """What each state makes of each input."""
+        """The outputs of each model for each input."""
         named, kept = split_rows(self.model, parameters, buffers)
         inputs = inputs.to(torch.bfloat16) if self.half else inputs
         shown = inputs.expand(len(parameters), *inputs.shape)
@@ -93,7 +93,7 @@ class StackedAccuracy:
 
 
 class CompiledAccuracy(StackedAccuracy):
-    """The accuracies of many states at once, as one compiled program: what a GPU does best."""
+    """Evaluates many models at once in one compiled program, for GPUs."""
 
     def __init__(self, model: FlatModel, samples: Samples, task: Task, half: bool = False) -> None:
         super().__init__(model, samples, task, half)
@@ -101,7 +101,7 @@ class CompiledAccuracy(StackedAccuracy):
 
     @torch.no_grad()
     def __call__(self, states: Tensor) -> list[float]:
-        """The mean metric of each state over the test set."""
+        """The mean metric of each model over the test set."""
         if len(states) not in self.recorded:
             self.recorded[len(states)] = _Recorded(self, states)
         totals = self.recorded[len(states)].add_up(states)
@@ -117,14 +117,14 @@ class CompiledAccuracy(StackedAccuracy):
         labels: Tensor,
         counted: Tensor,
     ) -> Tensor:
-        """The sum of each state's metric over the samples that count."""
+        """The sum of each model's metric over the samples that count."""
         inputs = normalised(raw, mean, scale, self.samples.bytes)
         outputs = self.outputs(parameters, buffers, inputs)
         return metric_sums(self.task, outputs, labels, counted)
 
 
 class _Recorded:
-    """The program for one number of states; on a GPU the whole test set is one recorded graph."""
+    """The compiled program for a number of models; on a GPU one CUDA graph for the test set."""
 
     def __init__(self, owner: CompiledAccuracy, states: Tensor) -> None:
         from fedrt.learning.stacked.compiled import program_key, record, shared_program
@@ -161,7 +161,7 @@ class _Recorded:
             self.totals += self.program(*self._inputs(start))
 
     def add_up(self, states: Tensor) -> list[float]:
-        """The sum of each state's metric over the test set."""
+        """The sum of each model's metric over the test set."""
         self.parameters.copy_(states[:, : self.size])
         self.buffers.copy_(states[:, self.size :])
         if self.graph is None:

@@ -1,4 +1,4 @@
-"""Gossip between edge servers, step by step, as servers that know only their neighbours do it."""
+"""Gossip between edge servers, step by step, as real servers would carry it out."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WIDE = 2**27
 
 
 class Links(NamedTuple):
-    """What every edge server adds up in a gossip step."""
+    """The neighbours and weights of every edge server in a gossip step."""
 
     own: FloatArray
     """The weight of each server's own model."""
@@ -35,7 +35,7 @@ class Links(NamedTuple):
 
 
 def links_of(weights: FloatArray) -> Links:
-    """The links of a matrix of weights (C x C): where they are not 0."""
+    """The neighbours and weights in a matrix of mixing weights (C x C)."""
     between = weights.copy()
     np.fill_diagonal(between, 0.0)
     servers, neighbour = np.nonzero(between)
@@ -44,7 +44,7 @@ def links_of(weights: FloatArray) -> Links:
 
 
 def mix(models: Tensor, weights: FloatArray, gossip_steps: int) -> Tensor:
-    """The models, one in each row, after so many gossip steps with weights (C x C).
+    """The models, one per row, after a number of gossip steps with the given weights (C x C).
 
     In each step every server sends its model, in the type that models are kept in, to its
     neighbours. Its new model is w_cc times its own plus, one after the other by their numbers, w_cj
@@ -84,7 +84,7 @@ def _mix_by_kernel(models: Tensor, links: Links, gossip_steps: int) -> Tensor:
 
 
 def mix_by_torch(models: Tensor, links: Links, gossip_steps: int) -> Tensor:
-    """The same without a kernel of our own, for GPUs."""
+    """The models after gossip, computed with torch operations, for GPUs."""
     for _ in range(gossip_steps):
         wide, after = models.double(), torch.empty_like(models)
         product = torch.empty_like(wide[0])

@@ -18,7 +18,9 @@ def gossip_step(
     weight: NDArray[np.float64],
     after: NDArray[Any],
 ) -> None:  # pragma: no cover - compiled
-    """Fill `after` with the models after a step; the neighbours of c are those from first[c] on.
+    """Fill `after` with the models after one gossip step.
+
+    The neighbours of c are those from first[c] on.
 
     Without leave to change arithmetic the compiler rounds every product and every sum.
     """

@@ -1,4 +1,4 @@
-"""What a model asks of the fleet, measured: bits to upload, cycles to train on a sample."""
+"""Measuring what a model needs: bits to upload, and CPU cycles to train on a sample."""
 
 from __future__ import annotations
 

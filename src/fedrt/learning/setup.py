@@ -1,4 +1,4 @@
-"""All that training needs, made from a scenario once: data, its parts, the model, the engine."""
+"""Everything that training needs, made from a scenario: data, partition, model and engine."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ ENGINES: dict[str, EngineFactory] = {"stacked": make_stacked, "sequential": _seq
 
 @dataclass(frozen=True)
 class WorkerRecipe:
-    """Makes a stacked engine in another process, where the model is built anew."""
+    """Makes a stacked engine in another process, where the model is built again."""
 
     samples: Samples
     batches: Batches
@@ -123,7 +123,7 @@ class WorkerRecipe:
 
     @property
     def whole_edges(self) -> bool:
-        """Whether an edge's models must all be there before they are averaged."""
+        """Whether all models of an edge server must be there before they are aggregated."""
         return not is_linear(make_aggregator(self.scenario.learning))
 
     def __call__(self) -> StackedEngine:
@@ -136,7 +136,7 @@ class WorkerRecipe:
 
 @dataclass(frozen=True)
 class Material:
-    """What any engine of a world is made from."""
+    """The data and model from which any engine of a world is made."""
 
     samples: Samples
     batches: Batches
@@ -148,7 +148,7 @@ class Material:
 
 @dataclass(frozen=True)
 class Setup:
-    """What every learner of a world shares. Engines and the model are scratch space, not state."""
+    """What all trainers of a world share; engine and model are working memory, not state."""
 
     world: World
     model: FlatModel
@@ -164,12 +164,12 @@ class Setup:
 
     @cached_property
     def method(self) -> Method:
-        """What the scenario's devices and edge servers compute with."""
+        """The optimiser, codec, aggregator and task of the scenario."""
         return make_method(self.world.scenario.learning)
 
     @cached_property
     def accuracies(self) -> Accuracies:
-        """The accuracies of several model states on the test set."""
+        """The accuracies of several models on the test set."""
         half = self.world.scenario.learning.dtype == "bfloat16"
         here = self.engine
         if isinstance(here, Evaluates):
@@ -191,14 +191,14 @@ class Setup:
 
     @property
     def device_name(self) -> str:
-        """What trains, as its maker calls it."""
+        """The name of the processor or GPU that trains."""
         device = self.samples.device
         if device.type == "cuda":
             return torch.cuda.get_device_name(device)
         return "cpu"
 
     def close(self) -> None:
-        """End what the engine started."""
+        """Close what the engine has started."""
         if isinstance(self.engine, Closes):
             self.engine.close()
 
@@ -290,7 +290,7 @@ def find_tuning(
     *,
     threads: int | None = None,
 ) -> Tuning:
-    """What is given, else what the run's file says, else what is best by what was measured here.
+    """The tuning that is given, that of the run's file, or the best by measurements here.
 
     `threads` are those of a process that trains alone; by default torch's own here.
     """
@@ -330,7 +330,7 @@ def find_tuning(
 
 
 def _operations(material: Material) -> float:
-    """Floating-point operations to train on one sample; infinite where they cannot be counted."""
+    """The floating-point operations to train on one sample; infinite if not countable."""
     try:
         return 6.0 * forward_multiply_adds(material.model.module, material.samples.shape)
     except Exception:
@@ -339,7 +339,7 @@ def _operations(material: Material) -> float:
 
 
 def _size_note(model_bits: float, parameters: int) -> tuple[str, ...]:
-    """A line if the scenario's upload is not the model that trains."""
+    """A note if the scenario's `model_bits` is not the size of the model that trains."""
     bits = BITS_PER_PARAMETER * parameters
     if abs(model_bits - bits) <= 1e-3 * bits:
         return ()
@@ -350,7 +350,7 @@ def _size_note(model_bits: float, parameters: int) -> tuple[str, ...]:
 
 
 def _batch_note(sizes: NDArray[np.int64], batch_size: int) -> tuple[str, ...]:
-    """A line if a batch is larger than what some device holds."""
+    """A note if a batch is larger than the data of some device."""
     few = int((sizes < batch_size).sum())
     if not few:
         return ()
@@ -361,7 +361,7 @@ def _batch_note(sizes: NDArray[np.int64], batch_size: int) -> tuple[str, ...]:
 
 
 def _layout_note(shape: tuple[int, ...]) -> tuple[str, ...]:
-    """A line if images look as if their channels came first in the file, as torch has them."""
+    """A note if images seem to have their channels first in the file."""
     if len(shape) != 3 or not (shape[1] in (1, 3) and shape[0] == shape[2] > 4):
         return ()
     channels, height, width = shape
@@ -372,7 +372,7 @@ def _layout_note(shape: tuple[int, ...]) -> tuple[str, ...]:
 
 
 def find_device(name: str) -> torch.device:
-    """The torch device of that name; `auto` takes a GPU where there is one."""
+    """The torch device of that name; `auto` is a GPU if there is one."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:

@@ -1,4 +1,4 @@
-"""The training side of a run: the edge models, how far they are apart, and their accuracy."""
+"""The trainer: the edge models of a run, their training, gossip, distances and accuracy."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FloatArray = NDArray[np.float64]
 
 
 class Trainer:
-    """Trains the edge models of a run as its plans say: the paper's Algorithm 1.
+    """Trains the edge models of a run as its plans say (Algorithm 1 of the paper).
 
     `shared` lets several trainers of one setup do equal work once: every state of the edge models
     has a key made from all that led to it, so equal keys are equal models.
@@ -52,16 +52,16 @@ class Trainer:
 
     @property
     def start(self) -> ModelDistances:
-        """All edge servers start from the same model."""
+        """The distances at the start: all zero, since all edge servers have the same model."""
         edges = self.setup.world.fleet.num_edges
         return ModelDistances(np.zeros((edges, edges)))
 
     def distances(self, t: int) -> ModelDistances:
-        """How far the models are apart that the servers hold now."""
+        """The distances between the models that the edge servers hold now."""
         return ModelDistances(pairwise_distance(self._parameters()))
 
     def train(self, seen: Observation, plan: Plan, outcome: Outcome) -> Updates:
-        """Train every device whose update arrives from its edge's model, and average per edge."""
+        """Train the devices whose updates arrive, each from its edge model, and aggregate them."""
         order = self._order(seen, plan, outcome)
         self.key = key_after_training(self.key, seen, plan, outcome)
         refused, upload_bytes = None, None
@@ -83,7 +83,7 @@ class Trainer:
         return Updates(refused, upload_bytes)
 
     def mix(self, t: int, gossip: Gossip) -> Mapping[str, float]:
-        """Mix the edge models over the links of the gossip; loss, accuracies and distances."""
+        """Mix the edge models by gossip; return loss, accuracies and distances."""
         mixing = mixing_of(gossip, self.setup.world.scenario.control.mixing)
         self.key = key_after_gossip(self.key, gossip)
         self.models = self._once(self.key, lambda: mix(self.models, mixing, gossip.steps))
@@ -98,7 +98,10 @@ class Trainer:
         return metrics
 
     def _accuracies(self, t: int) -> dict[str, float]:
-        """Of the average model and, mean, least and greatest, of the edges'; NaN between times."""
+        """The accuracy of the average model, and the mean, least and greatest of the edge models.
+
+        NaN in rounds without evaluation.
+        """
         rounds, learning = self.setup.world.scenario.rounds, self.setup.world.scenario.learning
         names = ("accuracy", "edge_accuracy_mean", "edge_accuracy_min", "edge_accuracy_max")
         if (t + 1) % learning.evaluate_every and t + 1 < rounds.global_rounds:
@@ -129,7 +132,7 @@ class Trainer:
         )
 
     def _next(self, seen: Observation) -> tuple[int, int] | None:
-        """The edge round after this one."""
+        """The numbers of the edge round after this one; None after the last."""
         rounds = self.setup.world.scenario.rounds
         if seen.r + 1 < rounds.edge_rounds:
             return seen.t, seen.r + 1
@@ -146,12 +149,12 @@ class Trainer:
         return self.shared[key]
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """All of training that the rest of a run depends on, after a gossip."""
+        """The state of training after a gossip, on which the rest of a run depends."""
         remembered = {} if self.codec_state is None else {"codec_state": self.codec_state}
         return {**remembered, "models": self.models.cpu().numpy()}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Take over a saved state."""
+        """Restore a saved state."""
         models = torch.from_numpy(np.array(state["models"]))
         self.models = models.to(device=self.models.device, dtype=self.models.dtype)
         # What led here is not known any more, but the models themselves are as good a key.
@@ -164,7 +167,7 @@ class Trainer:
 
 
 def screening_of(world: World) -> Screening | None:
-    """How the scenario has updates looked at; None where all of them count."""
+    """The scenario's screening of updates; None if all updates are used."""
     faults = world.scenario.faults
     if faults is None or (not faults.refuse and faults.attack is None):
         return None

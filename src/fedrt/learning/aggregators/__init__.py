@@ -1,4 +1,4 @@
-"""Aggregators: what an edge server makes of the models that its devices send.
+"""Aggregators: how an edge server makes one model of those that its devices send.
 
 `learning.averaging` names one of these, or the import path of a user's own.
 """

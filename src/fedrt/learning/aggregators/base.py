@@ -1,4 +1,4 @@
-"""What an aggregator is, and how edge servers use one."""
+"""The interface of an aggregator, and how edge servers use one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ IntArray = NDArray[np.int64]
 
 
 class Aggregator(Protocol):
-    """What an edge server makes of the models that its devices have sent.
+    """How an edge server makes its new model from those that its devices have sent.
 
     Two more attributes may be there. `weigh(samples)` says what each device counts by its number of
     samples, in any unit; without it that number. `linear = True` says that the result is the sum of
@@ -40,7 +40,7 @@ def is_linear(aggregator: Aggregator) -> bool:
 def averaging_weights(
     edge_of_device: IntArray, aggregator: Aggregator, samples: IntArray
 ) -> FloatArray:
-    """Each device's share in its edge server's average; they add up to 1 for each server."""
+    """Each device's share in its edge server's average; the shares of a server add up to 1."""
     weigh: Any = getattr(aggregator, "weigh", None)
     amount = samples.astype(np.float64) if weigh is None else weigh(samples)
     if isinstance(aggregator, OwnEntry):
@@ -63,7 +63,7 @@ def _checked_amount(aggregator: OwnEntry, amount: Any, count: int) -> FloatArray
 
 
 def aggregated(aggregator: Aggregator, model: Tensor, rows: Tensor, share: FloatArray) -> Tensor:
-    """The edge server's new model in float64; what a user's own aggregator returns is looked at."""
+    """The edge server's new model in float64; the result of a user's own aggregator is checked."""
     found: Any = aggregator.aggregate(model, rows, share)
     if isinstance(aggregator, OwnEntry):
         if not isinstance(found, Tensor) or found.shape != model.shape:

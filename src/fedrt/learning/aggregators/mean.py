@@ -1,4 +1,4 @@
-"""The weighted mean of the models: all devices count the same, or by their number of samples."""
+"""The weighted mean of the models, with equal weights or by numbers of samples."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Mean:
         return samples.astype(np.float64) if self.by_samples else np.ones(len(samples))
 
     def aggregate(self, model: Tensor, rows: Tensor, share: FloatArray) -> Tensor:
-        """What engines add up on the way, where they need no rows."""
+        """The weighted mean of the models in `rows`."""
         total = torch.zeros(rows.shape[1], dtype=torch.float64, device=rows.device)
         for row, part in zip(rows, share.tolist(), strict=True):
             total += part * row.double()

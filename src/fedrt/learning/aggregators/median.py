@@ -1,4 +1,4 @@
-"""The median of every coordinate."""
+"""The coordinate-wise median of the models."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from fedrt.scenario.model import Learning
 
 @dataclass(frozen=True)
 class Median:
-    """For every coordinate the middle value of the models, or the mean of the middle two."""
+    """The coordinate-wise median; robust as long as fewer than half of the models are wrong."""
 
     @classmethod
     def from_settings(cls, learning: Learning) -> Median:
-        """It has no settings."""
+        """The median, which has no settings."""
         return cls()
 
     def weigh(self, samples: IntArray) -> FloatArray:
@@ -26,5 +26,5 @@ class Median:
         return np.ones(len(samples))
 
     def aggregate(self, model: Tensor, rows: Tensor, share: FloatArray) -> Tensor:
-        """Wrong models, as long as they are fewer than half, cannot move it far."""
+        """The median of every coordinate, or the mean of the two middle values."""
         return trimmed_mean(rows, (len(rows) - 1) // 2)

@@ -1,4 +1,4 @@
-"""The mean of every coordinate without its least and greatest values."""
+"""The coordinate-wise trimmed mean of the models."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ QUARTER = 0.25
 
 @dataclass(frozen=True)
 class TrimmedMean:
-    """For every coordinate the mean without the share `trim` of the models at each end."""
+    """The mean of every coordinate without the share `trim` of the values at each end."""
 
     trim: float = QUARTER
 
     @classmethod
     def from_settings(cls, learning: Learning) -> TrimmedMean:
-        """With `learning.trim`, or a quarter."""
+        """The trimmed mean with `learning.trim`, by default a quarter."""
         return cls(QUARTER if learning.trim is None else learning.trim)
 
     def weigh(self, samples: IntArray) -> FloatArray:
@@ -32,12 +32,12 @@ class TrimmedMean:
         return np.ones(len(samples))
 
     def aggregate(self, model: Tensor, rows: Tensor, share: FloatArray) -> Tensor:
-        """A few wrong models cannot move it far."""
+        """The trimmed mean of every coordinate; a few wrong models cannot move it far."""
         return trimmed_mean(rows, int(self.trim * len(rows)))
 
 
 def trimmed_mean(rows: Tensor, cut: int) -> Tensor:
-    """For every column the mean of its values less the `cut` least and greatest, in float64.
+    """The mean of every column without its `cut` least and `cut` greatest values, in float64.
 
     With (n - 1) // 2 cut it is the median.
     """

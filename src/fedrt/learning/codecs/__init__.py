@@ -1,4 +1,4 @@
-"""Update codecs: how a device's update is made smaller before it is sent.
+"""Update codecs: how a device's update is compressed before it is sent.
 
 `learning.codec` names one of these, or the import path of a user's own.
 """

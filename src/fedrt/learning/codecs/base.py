@@ -1,4 +1,4 @@
-"""What an update codec is, and how a device's update goes through one."""
+"""The interface of an update codec, and how a device's update is sent through one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ IntArray = NDArray[np.int64]
 
 
 class Codec(Protocol):
-    """How a device's update becomes a message, and a message an update again.
+    """Turns a device's update into a message in bytes, and a message into an update.
 
     The update is what training has changed in the device's parameters: a vector, the device's model
     less its edge server's. A model's buffers are sent beside it as they are.
@@ -28,7 +28,7 @@ class Codec(Protocol):
     """
 
     def encode(self, update: Tensor, state: Tensor | None) -> tuple[bytes, Tensor | None]:
-        """The message, and what the device remembers for its next one."""
+        """The message for an update, and the device's state for its next message."""
         ...
 
     def decode(self, message: bytes) -> Tensor:
@@ -37,7 +37,7 @@ class Codec(Protocol):
 
 
 class Sent(NamedTuple):
-    """What reaches the edge servers from some devices."""
+    """The models that reach the edge servers, and the sizes of their messages."""
 
     rows: Tensor
     """The models as the servers decode them, one in each row."""
@@ -48,7 +48,7 @@ class Sent(NamedTuple):
 
 
 def first_states(codec: Codec | None, devices: int, size: int) -> NDArray[Any] | None:
-    """What each device remembers as a run starts, one in each row; None: there is nothing."""
+    """The codec state of each device at the start of a run, one per row; None if it has none."""
     init: Any = getattr(codec, "init", None)
     if init is None:
         return None
@@ -64,7 +64,7 @@ def first_states(codec: Codec | None, devices: int, size: int) -> NDArray[Any] |
 def transmit(
     codec: Codec, starts: Tensor, trained: Tensor, states: NDArray[Any] | None, size: int
 ) -> Sent:
-    """Send the trained models of some devices, each of which started from its row of `starts`.
+    """Send the trained models of some devices, which started from the rows of `starts`.
 
     The first `size` numbers of a model are its parameters. A model that is not finite is sent as it
     is, for its server to refuse: a codec need not know what to do with it, and its state stays.
@@ -93,7 +93,7 @@ def transmit(
 def _through(
     codec: Codec, updates: Tensor, states: Tensor | None
 ) -> tuple[Tensor, IntArray, Tensor | None]:
-    """What the updates' messages decode to, the messages' lengths, and the new states."""
+    """The decoded updates, the lengths of their messages, and the new codec states."""
     stacked: Any = getattr(codec, "encode_stacked", None)
     if stacked is not None:
         held = None if states is None else states.to(updates.device)

@@ -6,4 +6,4 @@ from fedrt.scenario.model import Learning
 
 
 def no_codec(learning: Learning) -> None:
-    """None: engines leave models as they are, and a message is as long as the model in memory."""
+    """No codec: models are sent as they are, and a message is as long as the model in memory."""

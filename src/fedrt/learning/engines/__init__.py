@@ -1,1 +1,1 @@
-"""Engines: who carries out local training, one device after the other or many at once."""
+"""Engines, which carry out local training, and the sequential engine."""

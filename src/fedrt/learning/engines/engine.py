@@ -1,4 +1,7 @@
-"""What an engine does: carries out the training part of a plan. It knows no seconds or joules."""
+"""The interface of an engine, which trains the devices of an edge round.
+
+It knows nothing of seconds or joules.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +24,14 @@ IntArray = NDArray[np.int64]
 
 
 class DivergedError(FedrtError):
-    """Training left the finite numbers."""
+    """Raised where a loss or a model is no longer finite."""
 
     exit_code = 4
 
 
 @dataclass(frozen=True)
 class Screening:
-    """How an edge server looks at the updates it gets before it counts them."""
+    """How an edge server checks the updates it receives before it uses them."""
 
     most_norm: float | None = None
     """Refused above so many times the edge's median norm; None: nothing is refused."""
@@ -39,7 +42,7 @@ class Screening:
 
 @dataclass(frozen=True)
 class TrainingOrder:
-    """One edge round of training: who trains, for how long, and what each one's model counts."""
+    """The training of one edge round: devices, local steps, and shares in the averages."""
 
     t: int
     r: int
@@ -65,7 +68,7 @@ PER_DEVICE = ("devices", "edge_of_device", "local_steps", "weight", "attackers",
 
 @dataclass(frozen=True)
 class DeviceResults:
-    """What training gave of each device of an order, by its place there."""
+    """The results of training for each device of an order, in its order."""
 
     loss_sum: FloatArray
     """The sum of its mini-batch losses."""
@@ -80,7 +83,7 @@ class DeviceResults:
 
     @classmethod
     def blank(cls, order: TrainingOrder) -> DeviceResults:
-        """Of the order's devices, to be filled in."""
+        """Empty results for the order's devices, to be filled in."""
         count, state = len(order.devices), order.codec_state
         return cls(
             loss_sum=np.zeros(count),
@@ -106,7 +109,7 @@ class DeviceResults:
 
 @dataclass(frozen=True)
 class Trained:
-    """What an edge round gave."""
+    """The edge models after an edge round, and the results of each device."""
 
     models: Tensor
     """C x P, one row per edge; an edge that nobody trained for keeps its model."""
@@ -114,12 +117,12 @@ class Trained:
 
     @property
     def loss_sum(self) -> FloatArray:
-        """Per device of the order: the sum of its mini-batch losses."""
+        """For each device of the order, the sum of its mini-batch losses."""
         return self.devices.loss_sum
 
     @property
     def refused(self) -> IntArray:
-        """Per device of the order: why its update was refused, or `ACCEPTED`."""
+        """For each device of the order, why its update was refused, or `ACCEPTED`."""
         return self.devices.refused
 
 
@@ -135,7 +138,7 @@ class Engine(Protocol):
 
 
 def part_of(order: TrainingOrder, part: slice | IntArray) -> TrainingOrder:
-    """The order for some of its devices."""
+    """The order restricted to some of its devices."""
     held = {name: getattr(order, name) for name in PER_DEVICE}
     mine: dict[str, Any] = {
         name: None if array is None else array[part] for name, array in held.items()
@@ -144,14 +147,14 @@ def part_of(order: TrainingOrder, part: slice | IntArray) -> TrainingOrder:
 
 
 def edge_starts(edge_of_device: IntArray) -> list[int]:
-    """Where the devices of each edge begin that has any."""
+    """The place of the first device of each edge server that has any."""
     starts: list[int] = np.flatnonzero(np.diff(edge_of_device, prepend=-1)).tolist()
     return starts
 
 
 @runtime_checkable
 class Evaluates(Protocol):
-    """An engine that evaluates models where it trains them."""
+    """An engine that also evaluates models, where it trains them."""
 
     def accuracies(self, states: Tensor) -> list[float]:
         """The accuracy of each state on the test set."""
@@ -160,15 +163,15 @@ class Evaluates(Protocol):
 
 @runtime_checkable
 class Closes(Protocol):
-    """An engine that has started something it must end."""
+    """An engine that has started processes or connections, which must be closed."""
 
     def close(self) -> None:
-        """End it."""
+        """Close what the engine has started."""
         ...
 
 
 def check_finite(results: DeviceResults, order: TrainingOrder) -> None:
-    """Stop where the loss or the model of a device that counts is not finite; name the first.
+    """Raise an error if the loss or model of a device is not finite, naming the first.
 
     The model is looked at too: its last step may leave the finite numbers after the last loss.
     """
@@ -189,7 +192,7 @@ def check_finite(results: DeviceResults, order: TrainingOrder) -> None:
 
 @contextmanager
 def own_randomness(device: torch.device) -> Iterator[torch.Generator]:
-    """The generator that modules such as dropout draw from; put back as it was afterwards."""
+    """The random generator that modules such as dropout use; restored after the block."""
     if device.type != "cuda":
         with torch.random.fork_rng(devices=[]):
             yield torch.default_generator
@@ -199,13 +202,13 @@ def own_randomness(device: torch.device) -> Iterator[torch.Generator]:
 
 
 def trained(models: Tensor, total: Tensor, order: TrainingOrder, results: DeviceResults) -> Trained:
-    """What an edge round gave, from its edges' averages and what is known of each device."""
+    """The result of an edge round, from the averages of edge servers and the device results."""
     check_finite(results, order)
     return Trained(averaged(models, total, order), results)
 
 
 def averaged(models: Tensor, total: Tensor, order: TrainingOrder) -> Tensor:
-    """The edge models with the rows of trained edges replaced by their averages."""
+    """The edge models, with those of edge servers that trained replaced by the averages."""
     trained = torch.as_tensor(np.unique(order.edge_of_device), device=models.device)
     result = models.clone()
     result[trained] = total[trained].to(models.dtype)

@@ -1,4 +1,4 @@
-"""Local steps by the module itself, one device after the other, as torch carries it out.
+"""Local steps of one device after the other, by calling the module itself.
 
 What the sequential engine does, and what the stacked engine falls back to where nothing is faster.
 """
@@ -19,7 +19,7 @@ from fedrt.learning.tasks import batch_loss
 
 @dataclass(frozen=True)
 class PlainSteps:
-    """Local steps on mini-batches; the optimiser starts anew for every device and edge round."""
+    """Local steps on mini-batches; the optimiser restarts for every device and edge round."""
 
     model: FlatModel
     samples: Samples
@@ -32,7 +32,7 @@ class PlainSteps:
     def __call__(
         self, rows: Tensor, chosen: Tensor, shifts: Tensor | None, counts: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """Every device's state after its steps, a row each, and the sums of their losses."""
+        """The state of every device after its steps, one per row, and the sums of its losses."""
         states, losses = [], []
         for n, row in enumerate(rows):
             count = len(chosen) if counts is None else int(counts[n])
@@ -43,7 +43,7 @@ class PlainSteps:
         return torch.stack(states), torch.stack(losses)
 
     def train_device(self, chosen: Tensor, augmentation: Tensor | None) -> Tensor:
-        """Run the steps of one device from the model as loaded; the sum of its losses."""
+        """Run the local steps of one device from the loaded model; return the sum of its losses."""
         self.model.module.train()
         optimiser, task = self.method.optimiser, self.method.task
         parameters, gradients = [self.model.parameters], [self.model.gradient]

@@ -1,4 +1,4 @@
-"""The learning method of a run: what its devices and edge servers compute with."""
+"""The learning method of a run: optimiser, codec, aggregator and task."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fedrt.scenario.model import Learning
 
 @dataclass(frozen=True)
 class Method:
-    """The parts of local training that a scenario chooses by name; made anew in every process."""
+    """The parts of local training that a scenario chooses, made once in every process."""
 
     optimiser: Optimiser
     task: Task

@@ -1,4 +1,4 @@
-"""Training and test samples where the training happens: resident, normalised, augmented there."""
+"""Training and test samples as tensors on the device that trains, normalised and augmented."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fedrt.data.catalogue import Dataset, channel_stats
 
 
 class Samples:
-    """A data set as tensors on a device; `batch` gives inputs ready for the model."""
+    """A data set as tensors on a device; `batch` returns inputs ready for the model."""
 
     def __init__(self, dataset: Dataset, dtype: torch.dtype, device: torch.device) -> None:
         self.dtype, self.device = dtype, device
@@ -30,7 +30,7 @@ class Samples:
         self.shape = tuple(self.train.shape[1:])
 
     def _place(self, images: NDArray[np.generic]) -> Tensor:
-        """Channels first, in the type they came in: bytes take a quarter of the memory."""
+        """Images on the device with channels first; bytes stay bytes to save memory."""
         if self.images:
             images = np.moveaxis(images, -1, 1)
         return torch.as_tensor(np.require(images, requirements=["C", "W"]), device=self.device)
@@ -48,7 +48,7 @@ class Samples:
 
 
 def normalised(raw: Tensor, mean: Tensor, scale: Tensor, of_bytes: bool) -> Tensor:
-    """The samples in the type of mean and scale, these applied; bytes count as parts of 255."""
+    """Samples with mean and scale applied, in their type; bytes are divided by 255."""
     values = raw.to(mean.dtype)
     if of_bytes:
         values = values / 255.0
@@ -56,7 +56,7 @@ def normalised(raw: Tensor, mean: Tensor, scale: Tensor, of_bytes: bool) -> Tens
 
 
 def augment(inputs: Tensor, draws: Tensor) -> Tensor:
-    """Each image moved within a border of zeros and perhaps mirrored, as drawn; one gather."""
+    """Images shifted within a border of zeros and perhaps mirrored, as drawn."""
     count, channels, height, width = inputs.shape
     padded = fn.pad(inputs, [CROP_PADDING] * 4)
     rows = draws[:, 0, None] + torch.arange(height, device=inputs.device)

@@ -1,4 +1,4 @@
-"""Edge servers that look at updates nobody vouches for, and refuse some.
+"""Screening: edge servers check the updates they receive, and refuse invalid ones and outliers.
 
 Who sends something else than it trained (an attack, to test against) sends it here, before anybody
 looks. All devices of an edge server have to be there before one can be judged, so engines hand over
@@ -43,7 +43,7 @@ TrainRows = Callable[[Tensor, TrainingOrder], tuple[Tensor, DeviceResults]]
 
 
 class EdgeServer(NamedTuple):
-    """How edge servers treat the models they get."""
+    """The screening, attacks and aggregation that edge servers carry out."""
 
     aggregator: Aggregator
     num_parameters: int
@@ -51,7 +51,7 @@ class EdgeServer(NamedTuple):
 
 
 def needs_rows(order: TrainingOrder, aggregator: Aggregator) -> bool:
-    """Whether the models of an edge's devices must all be there before they are averaged."""
+    """Whether all models of an edge server's devices must be there before they are aggregated."""
     return order.screening is not None or not is_linear(aggregator)
 
 
@@ -63,7 +63,9 @@ def train_edge_by_edge(
     server: EdgeServer,
     group: int,
 ) -> DeviceResults:
-    """Put every edge's new model into its row of `total`; an edge that refuses all keeps its own.
+    """Put every edge server's new model into its row of `total`.
+
+    An edge server that refuses all updates keeps its model.
 
     Edges are trained together until they have `group` devices.
     """
@@ -85,7 +87,7 @@ def train_edge_by_edge(
 
 
 def edge_groups(edge_of_device: IntArray, least: int) -> Iterator[list[slice]]:
-    """The runs of each edge's devices, in groups that have `least` devices or more."""
+    """The devices of each edge server as ranges, in groups of at least `least` devices."""
     group: list[slice] = []
     for start, stop in pairwise([*edge_starts(edge_of_device), len(edge_of_device)]):
         group.append(slice(start, stop))
@@ -99,7 +101,7 @@ def edge_groups(edge_of_device: IntArray, least: int) -> Iterator[list[slice]]:
 def judge_and_average(
     model: Tensor, rows: Tensor, results: DeviceResults, order: TrainingOrder, server: EdgeServer
 ) -> tuple[Tensor | None, DeviceResults]:
-    """The new model of one edge server, in float64, and the results with whom it refused.
+    """The new model of one edge server in float64, and the results with refused updates marked.
 
     None where it refused all. If no device at all came to a finite model by itself, training has
     diverged, and that is an error as it is without screening.
@@ -129,7 +131,7 @@ def judge_and_average(
 def _sent(
     model: Tensor, rows: Tensor, order: TrainingOrder, screening: Screening, num_parameters: int
 ) -> Tensor | list[Tensor]:
-    """What arrives: every device's model, or what an attacker sends instead."""
+    """The models that arrive: those that were trained, or what attackers send instead."""
     if order.attackers is None or screening.attack is None or not order.attackers.any():
         return rows
     sent = list(rows)
@@ -143,7 +145,7 @@ def _sent(
 def judged(
     model: Tensor, sent: Tensor | Sequence[Tensor], num_parameters: int, most_norm: float
 ) -> IntArray:
-    """Why each update is refused, or `ACCEPTED`.
+    """For each update, why it is refused, or `ACCEPTED`.
 
     The norm is that of the change in the parameters; the median is over the edge's updates that are
     finite and of the right shape, and says something from three of them on.
@@ -170,7 +172,9 @@ def attacked(
     seed: int,
     key: tuple[int, int, int],
 ) -> Tensor:
-    """What an attacker sends for the model it trained; buffers stay as they are.
+    """The model that an attacker sends in place of the one it trained.
+
+    Buffers stay unchanged.
 
     Noise is keyed by (t, r, device).
     """

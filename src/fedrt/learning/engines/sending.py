@@ -1,4 +1,4 @@
-"""How the models that an engine has trained reach their edge servers: through the codec."""
+"""Sending trained models to their edge servers through the update codec."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fedrt.learning.engines.engine import DeviceResults, IntArray, TrainingOrder
 
 
 class Uplink:
-    """Sends the models of an order's devices and writes down what was sent."""
+    """Sends the models of an order's devices and records their message sizes."""
 
     def __init__(
         self, codec: Codec, num_parameters: int, order: TrainingOrder, results: DeviceResults
@@ -18,7 +18,7 @@ class Uplink:
         self.order, self.results = order, results
 
     def send(self, place: IntArray, starts: Tensor, trained: Tensor) -> Tensor:
-        """The models that the servers decode, of the devices at these places in the order.
+        """The models that the edge servers decode, for devices at the given places in the order.
 
         Each has trained from its row of `starts`.
         """

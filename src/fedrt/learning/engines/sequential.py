@@ -1,4 +1,4 @@
-"""The obvious engine: one device after the other. All other engines are held equal to it."""
+"""The sequential engine: one device after the other. All other engines must agree with it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from fedrt.learning.models.flat import FlatModel
 
 
 class SequentialEngine:
-    """Trains the devices of an order by the module itself, each from its edge's model."""
+    """Trains the devices of an order one after the other, each from its edge server's model."""
 
     name = "sequential"
 
@@ -62,7 +62,7 @@ class SequentialEngine:
         return trained(models, total, order, results)
 
     def train_rows(self, models: Tensor, order: TrainingOrder) -> tuple[Tensor, DeviceResults]:
-        """The model that every device sends, a row each, and what is known of each."""
+        """The model that every device sends, one per row, and the device results."""
         results = DeviceResults.blank(order)
         rows = [state for _, state in self._trained(models, order, results)]
         return torch.stack(rows), results
@@ -70,7 +70,7 @@ class SequentialEngine:
     def _trained(
         self, models: Tensor, order: TrainingOrder, results: DeviceResults
     ) -> Iterator[tuple[int, Tensor]]:
-        """Each device's place in the order and its model; fills in the results."""
+        """Yield each device's place in the order and its model; fill in the results."""
         device = models.device
         steps = int(order.local_steps.max(initial=0))
         draw = (order.t, order.r, steps, order.devices)

@@ -1,4 +1,4 @@
-"""Models: the architectures, and a model whose whole state is one vector."""
+"""Neural network architectures, and modules whose state is one flat vector."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models: the paper's two, two small ones for digits, and any module of the user's by import path.
+"""Architectures: the paper's two models, two small ones, and users' own by import path.
 
 A factory takes the shape of one input (channels, height, width) and the number of classes.
 """
@@ -121,7 +121,7 @@ MODELS: dict[str, Factory] = {
 
 
 def model_for(learning: Learning, shape: Shape, classes: int, seed: int) -> nn.Module:
-    """The model that a scenario names, with its first weights; it must fit the scenario's task."""
+    """The initial model of a scenario, checked to fit its task."""
     outputs = make_task(learning).output_shape(classes)
     return make_model(learning.model, shape, classes, seed, outputs)
 
@@ -129,7 +129,7 @@ def model_for(learning: Learning, shape: Shape, classes: int, seed: int) -> nn.M
 def make_model(
     name: str, shape: Shape, classes: int, seed: int, outputs: Shape | None = None
 ) -> nn.Module:
-    """The model with its first weights, a function of (name, shape, classes, seed).
+    """The initial model, as a function of (name, shape, classes, seed).
 
     Convolutions of the shipped models are He-normal; a user's module keeps its own start.
     `outputs` is the shape of what it must give for a sample; None: one score for each class.
@@ -159,7 +159,7 @@ def make_model(
 
 
 def check_fit(model: nn.Module, name: str, shape: Shape, outputs: Shape) -> None:
-    """Refuse a model that does not turn such inputs into outputs of the right shape."""
+    """Raise an error about a model whose outputs have the wrong shape for such inputs."""
     text = f"scenario.learning.model = {name!r}: does not fit inputs of {shape}"
     was_training = model.training
     model.eval()
@@ -179,7 +179,7 @@ def check_fit(model: nn.Module, name: str, shape: Shape, outputs: Shape) -> None
 
 
 def check_trains(model: nn.Module, name: str, shape: Shape, batch_size: int) -> None:
-    """Refuse a model that cannot take a step, as batch norm cannot on a batch of one number."""
+    """Raise an error about a model that cannot make a training step with this batch size."""
     count = min(batch_size, 2)
     trial = deepcopy(model).train()
     try:
@@ -193,7 +193,7 @@ def check_trains(model: nn.Module, name: str, shape: Shape, batch_size: int) -> 
 
 @contextmanager
 def model_code(model: nn.Module) -> Iterator[None]:
-    """Whatever a user's own model raises in the block becomes one line with its file and line."""
+    """Turn exceptions of a user's own model in the block into one-line errors."""
     try:
         yield
     except FedrtError:
@@ -209,12 +209,12 @@ def model_code(model: nn.Module) -> Iterator[None]:
 
 
 def parameter_count(model: nn.Module) -> int:
-    """How many numbers training changes."""
+    """The number of trainable parameters."""
     return sum(p.numel() for p in model.parameters())
 
 
 def forward_multiply_adds(model: nn.Module, shape: Shape) -> float:
-    """Multiply-adds of one input's way through convolutions and matrix products, measured."""
+    """The multiply-adds of a forward pass of one input, measured."""
     from torch.utils.flop_counter import FlopCounterMode
 
     was_training = model.training
@@ -226,5 +226,8 @@ def forward_multiply_adds(model: nn.Module, shape: Shape) -> float:
 
 
 def cycles_per_sample(model: nn.Module, shape: Shape) -> float:
-    """CPU cycles to train on one sample: 3 x the forward multiply-adds, 1 operation a cycle."""
+    """The CPU cycles to train on one sample: 3 x the forward multiply-adds.
+
+    One operation counts as one cycle.
+    """
     return 3.0 * forward_multiply_adds(model, shape)

@@ -1,4 +1,4 @@
-"""A module whose whole state lies in one vector, so that averaging and mixing are plain sums.
+"""Modules whose whole state is one flat vector, so that averaging and mixing are plain sums.
 
 Parameters come first, then floating-point buffers, then whole-number buffers (counts of batches),
 which are averaged like the rest and rounded when put back.
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 
 class FlatModel:
-    """A module with its parameters, gradients and buffers as views into flat tensors."""
+    """A module whose parameters, gradients and buffers are views into flat tensors."""
 
     def __init__(self, module: nn.Module, dtype: torch.dtype, device: torch.device) -> None:
         self.module = module.to(device=device, dtype=dtype)
@@ -39,7 +39,7 @@ class FlatModel:
 
     @property
     def parameters(self) -> Tensor:
-        """The part of the state that gradients change; a view."""
+        """The trainable part of the state, as a view."""
         return self.held[: self.num_parameters]
 
     def state(self) -> Tensor:
@@ -48,7 +48,7 @@ class FlatModel:
         return torch.cat([self.held, *counts])
 
     def load(self, state: Tensor) -> None:
-        """Take over a whole state."""
+        """Set the whole state."""
         self.held.copy_(state[: self.num_held])
         start = self.num_held
         for count in self.counts:
@@ -59,7 +59,7 @@ class FlatModel:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a parameter or buffer lies in the vector."""
+    """The position of a parameter or buffer in the flat vector."""
 
     name: str
     kind: Literal["parameter", "buffer", "count"]
@@ -71,7 +71,10 @@ class Place:
 def split_rows(
     model: FlatModel, parameters: Tensor, buffers: Tensor
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Every device's parameters and buffers by name, the latter as copies; counts are whole."""
+    """The parameters and buffers of many devices by name, one device per row.
+
+    Buffers are copies, and counts are whole numbers.
+    """
     count, size = len(parameters), model.num_parameters
     named, kept = {}, {}
     for place in model.layout:
@@ -86,7 +89,7 @@ def split_rows(
 
 
 def _layout(module: nn.Module) -> list[Place]:
-    """Every place, in the vector's order."""
+    """The positions of all parameters and buffers, in the order of the vector."""
     buffers = list(module.named_buffers())
     found: list[tuple[str, Literal["parameter", "buffer", "count"], Tensor]] = [
         *((name, "parameter", tensor) for name, tensor in module.named_parameters()),

@@ -1,4 +1,4 @@
-"""Optimisers of local training: what a device makes of its gradients.
+"""Optimisers: how a device changes its model by the gradients of a local step.
 
 `learning.optimiser` names one of these, or the import path of a user's own.
 """

@@ -1,1 +1,1 @@
-"""The fast engine: many devices trained as one model."""
+"""The stacked engine: many devices trained as one model."""

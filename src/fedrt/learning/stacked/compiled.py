@@ -1,4 +1,4 @@
-"""The step of a chunk as one compiled program and, on a GPU, one recorded graph of kernels.
+"""The compiled local step of a chunk of devices; on a GPU recorded as one CUDA graph.
 
 The whole step is written out as plain operations (forward, backward, update) and compiled, so that
 everything between the convolutions is fused. On a GPU the compiled step is recorded once and played
@@ -32,7 +32,7 @@ PROGRAMS: dict[Any, Program] = {}
 
 
 def shared_program(key: Any, function: Program, example: tuple[Any, ...]) -> Program:
-    """The function compiled for inputs like the example's, or the one compiled before."""
+    """The function compiled for inputs like the example's, shared by all engines of a process."""
     if key not in PROGRAMS:
         with _tried_kernels():
             written = make_fx(lambda *tensors: function(*tensors))(*example)
@@ -41,7 +41,7 @@ def shared_program(key: Any, function: Program, example: tuple[Any, ...]) -> Pro
 
 
 def _tried_kernels() -> AbstractContextManager[None]:
-    """Within it the GPU library tries its kernels once and keeps the fastest.
+    """Let the GPU library benchmark its kernels in the block and use the fastest.
 
     Its first guess for grouped convolutions is one kernel per group, and it keeps to whatever it
     took when it first met a size: so from the writing out of a step on.
@@ -51,7 +51,7 @@ def _tried_kernels() -> AbstractContextManager[None]:
 
 
 class CompiledSteps:
-    """Trains chunks of any size; a program for each size, with even steps or not."""
+    """Trains chunks of devices with a compiled program for each size of chunk."""
 
     def __init__(self, rule: StepRule, model: FlatModel) -> None:
         self.rule, self.model = rule, model
@@ -72,7 +72,7 @@ class CompiledSteps:
 
 
 class _Chunk:
-    """The states of a chunk of one size, and the program that takes them a step on."""
+    """The states of a chunk of one size, and the compiled program of its step."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class _Chunk:
             self.graph = record(self._advance)
 
     def _inputs(self) -> list[Tensor]:
-        """What a program takes: states, then samples, then how they and the devices move."""
+        """The inputs of a program: states, then samples, then augmentation and step counts."""
         chosen = self.chosen.flatten()
         given = (self.shifts, self.moving)
         return [
@@ -129,7 +129,7 @@ class _Chunk:
     def train(
         self, rows: Tensor, chosen: Tensor, shifts: Tensor | None, counts: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """As `CompiledSteps` says."""
+        """Train a chunk as `CompiledSteps` describes."""
         size = self.model.num_parameters
         self.parameters.copy_(rows[:, :size])
         self.buffers.copy_(rows[:, size:])
@@ -152,7 +152,7 @@ class _Chunk:
 
 
 def record(work: Callable[[], None]) -> torch.cuda.CUDAGraph:
-    """The work as a graph of kernels to be played back, after it was done a few times."""
+    """Record work as a CUDA graph to replay, after a few warm-up runs."""
     # Layers stay channels-last throughout.
     with _tried_kernels(), torch._inductor.config.patch(force_layout_optimization=True):
         side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
@@ -170,7 +170,7 @@ def record(work: Callable[[], None]) -> torch.cuda.CUDAGraph:
 def program_key(
     stacked: StackedModule, model: FlatModel, samples: Samples, half: bool, *more: Any
 ) -> tuple[Any, ...]:
-    """All that a program of a model depends on; `more` are its settings and its inputs' sizes."""
+    """Everything that a compiled program depends on; `more` are settings and input sizes."""
     where, layout = str(samples.device), repr(model.layout)
     return (stacked.signature(), layout, where, samples.bytes, half, repr(more))
 
@@ -178,7 +178,7 @@ def program_key(
 def _plain_step(
     rule: StepRule, model: FlatModel, count: int, slots: int, augmented: bool, uneven: bool
 ) -> Callable[..., Tensor]:
-    """The step as a function of tensors alone: changes the states in place, gives the losses.
+    """The step as a function of tensors alone, which updates states in place; returns losses.
 
     The optimiser remembers so many tensors; they come after the parameters.
     """

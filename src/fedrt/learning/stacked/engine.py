@@ -1,4 +1,4 @@
-"""The fast engine: the devices of a chunk as one model, step by step together."""
+"""The stacked engine: a chunk of devices trained as one model, step by step together."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _Draws = tuple[IntArray, IntArray | None, IntArray]
 
 @dataclass(frozen=True)
 class _Chunk:
-    """The part of an order that is trained at once."""
+    """The devices of an order that are trained at once."""
 
     edges: Tensor
     weight: Tensor
@@ -58,7 +58,7 @@ class _Chunk:
 
 
 class StackedEngine:
-    """Local training like the sequential engine's, for a chunk of devices at a time.
+    """Trains a chunk of devices at a time, with the results of the sequential engine.
 
     Devices with fewer steps than others of their chunk stand still when they are through. With
     `by_edge` no chunk holds devices of two edges: what an edge comes to then does not depend, to
@@ -105,7 +105,7 @@ class StackedEngine:
         return trained(models, total, order, self.add_up(models, order, total))
 
     def add_up(self, models: Tensor, order: TrainingOrder, total: Tensor) -> DeviceResults:
-        """Put the new models of the order's edges into their rows of `total`, which are zero."""
+        """Put the new models of the order's edge servers into their rows of `total`."""
         aggregator = self.method.aggregator
         if not needs_rows(order, aggregator):
             return self.add_trained(models, order, total)
@@ -116,7 +116,7 @@ class StackedEngine:
         return train_edge_by_edge(self.train_rows, *given, group=self.chunk)
 
     def train_rows(self, models: Tensor, order: TrainingOrder) -> tuple[Tensor, DeviceResults]:
-        """The model that every device sends, a row each, and what is known of each."""
+        """The model that every device sends, one per row, and the device results."""
         rows = torch.empty(
             (len(order.devices), models.shape[1]), dtype=models.dtype, device=models.device
         )
@@ -129,7 +129,7 @@ class StackedEngine:
         total: Tensor | None = None,
         rows: Tensor | None = None,
     ) -> DeviceResults:
-        """Add every trained model times its weight to its edge's row of `total`.
+        """Add every trained model times its weight to its edge server's row of `total`.
 
         And put it into its own row of `rows`, where that is given.
         """
@@ -168,7 +168,7 @@ class StackedEngine:
         return results
 
     def _blocks(self, order: TrainingOrder) -> list[list[IntArray]]:
-        """Places in the order that train together, by blocks whose batches are drawn together.
+        """The chunks of an order, in blocks whose mini-batches are drawn together.
 
         Devices of equal steps are side by side, so that few stand still.
         """
@@ -182,7 +182,7 @@ class StackedEngine:
         ]
 
     def _draw(self, t: int, r: int, order: TrainingOrder, block: IntArray) -> _Draws:
-        """The batches of a block of an order's devices, as of edge round (t, r); kept for once."""
+        """The mini-batches of a block of devices in edge round (t, r), cached for one use."""
         steps, devices = int(order.local_steps[block].max()), order.devices[block]
         key = repr((t, r, steps)).encode() + devices.tobytes()
         if self.ahead is not None and self.ahead[0] == key:
@@ -201,7 +201,7 @@ class StackedEngine:
         first: int,
         device: torch.device,
     ) -> _Chunk:
-        """The devices at `place`, which come `first` in the block's draws.
+        """The chunk of the devices at `place`, which come `first` in the block's draws.
 
         Compiled steps are for one number of devices: the last one stands in for those that lack
         and counts nothing.
@@ -227,7 +227,7 @@ class StackedEngine:
         )
 
     def _train_chunk(self, models: Tensor, chunk: _Chunk) -> tuple[Tensor, Tensor]:
-        """The devices' states after all their steps, and the sums of their losses."""
+        """The states of a chunk's devices after all steps, and the sums of their losses."""
         counts = chunk.counts if chunk.uneven else None
         with own_randomness(models.device) as generator:
             generator.manual_seed(chunk.seed)
@@ -236,7 +236,7 @@ class StackedEngine:
     def _take_steps(
         self, rows: Tensor, chosen: Tensor, shifts: Tensor | None, counts: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """The same as `CompiledSteps`, one operation after the other."""
+        """The same as `CompiledSteps`, without compilation."""
         state = ChunkState(self.model, self.method.optimiser, rows)
         losses = torch.zeros(len(rows), dtype=torch.float64, device=rows.device)
         for number in range(len(chosen)):
@@ -247,7 +247,7 @@ class StackedEngine:
 
 
 def _edge_blocks(order: TrainingOrder, chunk: int) -> list[list[IntArray]]:
-    """The same with each edge's devices in chunks of their own, of even size."""
+    """Chunks that each hold devices of one edge server only, of even size."""
     by_edge = np.lexsort((-order.local_steps, order.edge_of_device))
     cuts = np.flatnonzero(np.diff(order.edge_of_device[by_edge])) + 1
     blocks: list[list[IntArray]] = []
@@ -269,7 +269,7 @@ def _largest(joined: Tensor) -> Tensor:
 
 
 def _add_up(total: Tensor, chunk: _Chunk, joined: Tensor) -> None:
-    """Every device's state, times its weight, added to its edge's row; in float64."""
+    """Add every device's state, times its weight, to its edge server's row, in float64."""
     if total.device.type != "cpu":
         total.index_add_(0, chunk.edges, chunk.weight[:, None] * joined.double())
         return

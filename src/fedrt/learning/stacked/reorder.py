@@ -1,4 +1,4 @@
-"""A traced module with its pooling ahead of its rectifiers: the same values, a quarter of the work.
+"""Moves max pooling ahead of ReLU in a traced module: the same values with less work.
 
 The greatest of several rectified numbers is the rectified greatest of them, and gradients go the
 same way: where the greatest is positive, to the first that has it; else nowhere.
@@ -17,7 +17,7 @@ RECTIFIERS = {fn.relu, torch.relu}
 
 
 def pool_before_relu(graph: fx.Graph, module: nn.Module) -> fx.Graph:
-    """The graph, changed: a rectifier that only max pooling uses comes after it."""
+    """The graph with every ReLU moved behind the max pooling that alone uses it."""
     layers = dict(module.named_modules())
     for node in list(graph.nodes):
         before = node.args[0] if node.args else None
@@ -36,7 +36,7 @@ def pool_before_relu(graph: fx.Graph, module: nn.Module) -> fx.Graph:
 
 
 def _is(node: fx.Node, layers: dict[str, nn.Module], functions: set[Any], layer: type) -> bool:
-    """Whether a node is one of the functions or such a layer, and gives just what it computes."""
+    """Whether a node calls one of these functions or layers."""
     if node.op == "call_module":
         made = layers[str(node.target)]
         plain = not getattr(made, "inplace", False) and not getattr(made, "return_indices", False)

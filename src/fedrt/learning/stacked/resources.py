@@ -1,4 +1,4 @@
-"""What training processes need of the machine, and what to do where it has too little of it.
+"""The shared memory and open files that training processes need, checked in advance.
 
 Models, partial sums and data lie in shared memory, which containers often have only 64 MB of: a
 process that writes beyond it is killed without a word, so it is counted first.
@@ -34,7 +34,7 @@ NO_MEMORY = (
 
 
 class _Counter(pickle.Pickler):
-    """Pickles into nothing, and counts the tensors on the way."""
+    """A pickler that writes nothing and counts the tensors."""
 
     def __init__(self) -> None:
         super().__init__(io.BytesIO())
@@ -51,14 +51,14 @@ class _Counter(pickle.Pickler):
 
 
 def tensors_in(value: Any) -> dict[int, int]:
-    """The bytes of every tensor that sending the value to a process puts into shared memory."""
+    """The bytes of shared memory that sending a value to another process takes."""
     counter = _Counter()
     counter.dump(value)
     return counter.found
 
 
 def refuse_too_little(sent: Any, own: Iterable[int], workers: int) -> None:
-    """Complain if shared memory or files will not do for what is sent and for our own tensors."""
+    """Raise an error if there is too little shared memory, or too few files can be open."""
     found = tensors_in(sent)
     needed = sum(found.values()) + sum(own)
     free = _free_bytes()
@@ -83,7 +83,7 @@ def _mb(size: int, unit: str = " MB") -> str:
 
 
 def _raise_file_limit(workers: int, more: int) -> None:
-    """Let this process open so many more files; complain where the system does not."""
+    """Raise the number of files that this process may open; an error if it cannot be."""
     import resource
 
     try:
@@ -102,7 +102,7 @@ def _raise_file_limit(workers: int, more: int) -> None:
 
 
 def scarce(error: BaseException) -> FedrtError | None:
-    """What to do about an error that says that memory or files ran out; None for any other."""
+    """Advice for an error about memory or files that ran out; None for any other error."""
     text = reason(error)
     if isinstance(error, OSError) and error.errno in SCARCE:
         if error.errno in (errno.EMFILE, errno.ENFILE):
@@ -114,7 +114,7 @@ def scarce(error: BaseException) -> FedrtError | None:
 
 
 def why_it_died(exit_code: int | None) -> FedrtError:
-    """The line for a training process that is gone."""
+    """The message about a training process that has ended unexpectedly."""
     if exit_code == -signal.SIGKILL:
         return FedrtError(
             f"a training process was killed, perhaps for want of memory: {FEWER}; {GOES_ON}"

@@ -1,4 +1,4 @@
-"""Many copies of one module run as one: the devices of a chunk side by side.
+"""Runs many copies of one module as one: the devices of a chunk side by side.
 
 The module is traced once. Each of its layers is then carried out for all copies at a time: grouped
 convolutions, batched matrix products, batch norm over all copies' channels; what works on single
@@ -46,20 +46,20 @@ def _spatial_functions() -> set[Any]:
 
 @dataclass(frozen=True)
 class Copies:
-    """A value of all copies, in one of its two forms."""
+    """A value of all copies, in one of two memory layouts."""
 
     data: Tensor
     count: int
     is_folded: bool
 
     def folded(self) -> Tensor:
-        """(batch, copies x channels, ...)."""
+        """The value in the layout (batch, copies x channels, ...)."""
         if self.is_folded:
             return self.data
         return self.data.transpose(0, 1).flatten(1, 2)
 
     def apart(self) -> Tensor:
-        """(copies, batch, channels, ...)."""
+        """The value in the layout (copies, batch, channels, ...)."""
         if not self.is_folded:
             return self.data
         batch, channels, *rest = self.data.shape
@@ -80,19 +80,19 @@ class Copies:
         return self.data.dim() - (0 if self.is_folded else 1)
 
     def same(self, data: Tensor) -> Copies:
-        """Another value in the same form."""
+        """Another value in the same layout."""
         return Copies(data, self.count, self.is_folded)
 
 
 class _Tracer(fx.Tracer):
-    """Goes through users' modules down to torch's own layers."""
+    """Traces through users' modules down to torch's own layers."""
 
 
 _numbers = count()
 
 
 class StackedModule:
-    """A module for many copies: `run` takes each copy's parameters, buffers and inputs."""
+    """A module for many copies, each with its own parameters, buffers and inputs."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class StackedModule:
         self._find_unknown()
 
     def signature(self) -> str:
-        """A text that is the same only for modules that run the same way on the same tensors."""
+        """A text that is equal only for modules that run the same way on the same tensors."""
         if self.graph is None or self.notes:
             return f"{self.notes} {self.number}"
         lines = [str(self.training), str(self.grouped_gradients), self.form]
@@ -144,7 +144,7 @@ class StackedModule:
     def run(
         self, parameters: Mapping[str, Tensor], buffers: Mapping[str, Tensor], inputs: Tensor
     ) -> Tensor:
-        """Scores (copies, batch, classes) for inputs (copies, batch, ...).
+        """The outputs (copies, batch, classes) for inputs (copies, batch, ...).
 
         Parameters and buffers have the copies on their first axis; in training buffers change in
         place.
@@ -161,7 +161,7 @@ class StackedModule:
         return interpreter.run(Copies(inputs, count, is_folded=False)).apart()
 
     def _all_names(self, held: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The tensors under every name the module has for them: tied ones have several."""
+        """The tensors under all names that the module has for them; tied ones have several."""
         others = {other: held[name] for other, name in self.other_names.items() if name in held}
         return {**held, **others}
 
@@ -192,7 +192,7 @@ class StackedModule:
 
 
 def _other_names(module: nn.Module) -> dict[str, str]:
-    """For every further name of a tied parameter or buffer the name it is held under."""
+    """For every further name of a tied parameter or buffer, the name it is stored under."""
     found: dict[str, str] = {}
     for every in (module.named_parameters, module.named_buffers):
         first: dict[int, str] = {}
@@ -213,7 +213,7 @@ def _knows_layer(layer: nn.Module) -> bool:
 
 
 class _Stacker(fx.Interpreter):
-    """Carries out a traced module for all copies at once."""
+    """Interprets a traced module for all copies at once."""
 
     def __init__(
         self,
@@ -230,7 +230,7 @@ class _Stacker(fx.Interpreter):
         self.form = "grouped"
 
     def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
-        """A parameter or buffer used by itself, of all copies."""
+        """A parameter or buffer that the module uses directly, of all copies."""
         held = self.parameters.get(target, self.buffers.get(target))
         if held is None:
             return super().get_attr(target, args, kwargs)
@@ -317,7 +317,7 @@ class _Stacker(fx.Interpreter):
         return self._fold(y)
 
     def _layer_apart(self, target: str, layer: nn.Module, args: Any, kwargs: Any) -> Any:
-        """Any layer at all: one call per copy, gathered by vmap."""
+        """A layer without a rule of its own, run for each copy by vmap."""
         prefix = f"{target}."
         own = {
             name.removeprefix(prefix): held
@@ -368,7 +368,7 @@ class _Stacker(fx.Interpreter):
         return left.same(target(left.data, right.data))
 
     def _pad(self, value: Copies, sizes: Sequence[int]) -> Any:
-        """Padding of space as it is; padding of channels with the copies apart."""
+        """Padding: of space in either layout, of channels with the copies apart."""
         if len(sizes) <= 2 * (value.folded().dim() - 2):
             return self._fold(fn.pad(value.folded(), list(sizes)))
         x = value.folded()
@@ -394,7 +394,7 @@ class _Stacker(fx.Interpreter):
         return self._apart(method, args, kwargs)
 
     def _apart(self, function: Any, args: Any, kwargs: Any) -> Any:
-        """Any function at all, copy by copy; what holds no tensor is the same for all copies."""
+        """A function without a rule of its own, run for each copy by vmap."""
         leaves, form = tree.tree_flatten((args, kwargs))
         among = [n for n, leaf in enumerate(leaves) if isinstance(leaf, Copies)]
         if not among:
@@ -433,7 +433,7 @@ class _Stacker(fx.Interpreter):
 
 
 def _one_type(values: list[Tensor]) -> list[Tensor]:
-    """The values with bfloat16 widened where others are wider: functions refuse a mixture."""
+    """The values with bfloat16 widened where others are wider, since functions refuse a mixture."""
     types = {value.dtype for value in values if value.is_floating_point()}
     if len(types) < 2:
         return values
@@ -446,7 +446,7 @@ def _as(tensor: Tensor | None, like: Tensor) -> Tensor | None:
 
 
 def _keeps_channels(index: Any) -> bool:
-    """Whether an index leaves batch and channels whole, so that copies stay together."""
+    """Whether an index keeps batch and channels, so that copies stay together."""
     whole = slice(None)
     return isinstance(index, tuple) and len(index) >= 2 and index[0] == index[1] == whole
 

@@ -1,4 +1,4 @@
-"""One local step of a chunk of devices: as plain tensors in and out, and in place."""
+"""One local step of a chunk of devices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fedrt.learning.tasks import device_losses
 
 
 class ChunkState:
-    """The states of a chunk's devices, tensor by tensor with the devices on the first axis."""
+    """The states of a chunk's devices by tensor, with devices on the first axis."""
 
     def __init__(self, model: FlatModel, optimiser: Optimiser, rows: Tensor) -> None:
         self.layout, self.dtype = model.layout, rows.dtype
@@ -33,7 +33,7 @@ class ChunkState:
         self.remembered = optimiser.init(list(self.parameters.values()))
 
     def joined(self) -> Tensor:
-        """Every device's whole state as one row, in the flat model's order."""
+        """The whole state of every device as one row, in the order of the flat model."""
         held = {**self.parameters, **self.buffers}
         parts = [held[place.name] for place in self.layout]
         return torch.cat([part.reshape(len(part), -1).to(self.dtype) for part in parts], dim=1)
@@ -41,7 +41,7 @@ class ChunkState:
 
 @dataclass(frozen=True)
 class StepRule:
-    """A local step on a mini-batch for every device of a chunk at once."""
+    """A local step on a mini-batch for all devices of a chunk at once."""
 
     stacked: StackedModule
     samples: Samples
@@ -56,7 +56,7 @@ class StepRule:
         chosen: Tensor,
         shifts: Tensor | None,
     ) -> tuple[Tensor, list[Tensor]]:
-        """Each device's loss, and the gradients of all; buffers change in place."""
+        """Each device's loss and gradients on drawn samples; buffers are updated in place."""
         flat_shifts = None if shifts is None else shifts.flatten(0, 1)
         inputs, labels = self.samples.batch(chosen.flatten(), flat_shifts)
         inputs = inputs.reshape(*chosen.shape, *inputs.shape[1:])
@@ -71,7 +71,7 @@ class StepRule:
         inputs: Tensor,
         labels: Tensor,
     ) -> tuple[Tensor, list[Tensor]]:
-        """Likewise, on inputs and labels with devices on the first axis and batch on the second."""
+        """Each device's loss and gradients on inputs and labels (devices, batch, ...)."""
         inputs = inputs.to(torch.bfloat16) if self.half else inputs
         with torch.enable_grad():
             leaves = {name: held.detach().requires_grad_() for name, held in parameters.items()}
@@ -82,7 +82,7 @@ class StepRule:
 
     @property
     def dtype(self) -> torch.dtype:
-        """What losses are computed in."""
+        """The type in which losses are computed."""
         return torch.float64 if self.samples.dtype == torch.float64 else torch.float32
 
     @torch.no_grad()
@@ -94,7 +94,7 @@ class StepRule:
         shifts: Tensor | None,
         moving: Tensor | None,
     ) -> Tensor:
-        """Do the step in place; the losses in float64, 0 for devices that stand still."""
+        """Make the step in place; return losses in float64, 0 for devices that have finished."""
         before = None if moving is None else [held.clone() for held in state.buffers.values()]
         losses, found = self.gradients(state.parameters, state.buffers, chosen, shifts)
         held, fused = list(state.parameters.values()), chosen.device.type == "cpu"

@@ -1,4 +1,4 @@
-"""How the stacked engine runs here: in which form, with how many devices at a time and processes.
+"""Tuning of the stacked engine: the form of its steps, devices at a time, and processes.
 
 What a local step takes in every form is measured (`measure`); the choice follows from these numbers
 alone (`choose`). The module itself, one device after the other as the sequential engine has it, is
@@ -46,7 +46,7 @@ MakeEngine = Callable[[str, int], StackedEngine]
 
 @dataclass(frozen=True)
 class Tuning:
-    """How many devices are trained at a time, by how many processes, whether compiled, and how."""
+    """How the stacked engine runs: devices at a time, processes, compiled or not, and form."""
 
     chunk: int
     workers: int
@@ -61,7 +61,7 @@ class Tuning:
 
 @dataclass(frozen=True)
 class Trial:
-    """What one local step of one device took."""
+    """The measured time of one local step of one device."""
 
     form: str
     chunk: int
@@ -77,7 +77,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Trials:
-    """All that was measured of a model on a machine."""
+    """All measurements of a model on a machine."""
 
     trials: tuple[Trial, ...]
 
@@ -87,7 +87,7 @@ class Trials:
 
 
 def forms_for(module: nn.Module, *, brief: bool) -> tuple[str, ...]:
-    """The forms worth a trial: those that differ for the model."""
+    """The forms worth measuring: those that differ for the model."""
     if not any(isinstance(layer, nn.Conv2d) for layer in module.modules()):
         return ("plain", "grouped")
     return (*PLAIN, "grouped") if brief else FORMS
@@ -96,7 +96,7 @@ def forms_for(module: nn.Module, *, brief: bool) -> tuple[str, ...]:
 def measure(
     make: MakeEngine, models: torch.Tensor, devices: int, forms: Sequence[str] = FORMS
 ) -> Trials:
-    """What a local step takes in every form and in chunks as great as pay.
+    """Measure a local step in every form, with chunks of growing size.
 
     On one thread, as processes train that are one of many; then in the form that was fastest, and
     in the module's own, on as many threads as torch has here.
@@ -126,7 +126,7 @@ def measure(
 
 
 class _Bench:
-    """Takes the time of local steps; engines stay as they are warm."""
+    """Measures local steps; engines stay warm between measurements."""
 
     def __init__(self, make: MakeEngine, models: torch.Tensor) -> None:
         self.make, self.models = make, models
@@ -134,7 +134,7 @@ class _Bench:
         self.took: dict[tuple[str, int], float] = {}
 
     def try_chunks(self, form: str, devices: int) -> None:
-        """Add what a form takes in chunks of growing size, until they pay no more."""
+        """Measure a form with chunks of growing size, until they no longer help."""
         least = math.inf
         for chunk in CHUNKS[:1] if form in PLAIN else CHUNKS:
             if chunk > max(1, devices) or (chunk > 1 and chunk * least > LONG_S):
@@ -146,7 +146,7 @@ class _Bench:
             least = min(least, seconds)
 
     def seconds(self, form: str, chunk: int) -> float:
-        """Seconds for one local step of one device."""
+        """The seconds of one local step of one device."""
         key = (form, chunk)
         if key not in self.engines:
             self.engines[key] = self.make(*key)
@@ -163,7 +163,7 @@ def choose(
     workers: int | None = None,
     threads: int = 1,
 ) -> Tuning:
-    """The quickest way to train so many devices for so many local steps in all.
+    """The fastest way to train a number of devices for a number of local steps.
 
     One process trains on `threads`, each of several on one. A chunk that is given leaves the forms
     that have chunks, and where it was not measured, what the nearest one took counts.
@@ -185,12 +185,12 @@ def choose(
 
 
 def tune_gpu(make: MakeEngine, models: torch.Tensor, devices: int) -> Tuning:
-    """On a GPU all devices go at once, compiled, as far as memory allows."""
+    """The tuning on a GPU: all devices at once, compiled, as far as memory allows."""
     return Tuning(_chunk_in_memory(make, models, devices), 1, compiled=True, form="grouped")
 
 
 def _trial(devices: int, steps: int = 1) -> TrainingOrder:
-    """Some steps of the first few devices."""
+    """A few steps of the first few devices, to be timed."""
     return TrainingOrder(
         t=0,
         r=0,
@@ -202,7 +202,7 @@ def _trial(devices: int, steps: int = 1) -> TrainingOrder:
 
 
 def _seconds_a_step(engine: StackedEngine, models: torch.Tensor, chunk: int, steps: int) -> float:
-    """Seconds for one local step of one device, where a chunk takes so many."""
+    """The seconds of one local step of one device, given those of a chunk."""
     total = torch.zeros(models.shape, dtype=torch.float64)
     order = _trial(chunk, steps)
     began = time.perf_counter()
@@ -212,7 +212,7 @@ def _seconds_a_step(engine: StackedEngine, models: torch.Tensor, chunk: int, ste
 
 
 def _chunk_in_memory(make: MakeEngine, models: torch.Tensor, devices: int) -> int:
-    """As many devices as fit a share of the GPU's memory, in chunks of equal size."""
+    """The number of devices that fit into a share of the GPU's memory, in equal chunks."""
     few = min(devices, 4)
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()

@@ -1,4 +1,4 @@
-"""What was measured of a machine, and what a run chose from it, kept in files."""
+"""Files that hold measurements of a machine, and the tuning that a run chose."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ INSTRUCTIONS = (
 def remembered(
     file: Path, key: str, measure: Callable[[], Kept], read: Callable[[Any], Kept]
 ) -> Kept:
-    """What is kept in a file under a key, or what is measured, which is then kept.
+    """The value saved in a file under a key, or a newly measured one, which is then saved.
 
     A file that cannot be read or written is no reason to stop.
     """
@@ -51,7 +51,7 @@ def remembered(
 
 
 def cache_note() -> tuple[str, ...]:
-    """A line if what is known of this machine lies in a file that cannot be read."""
+    """A note if the file with this machine's measurements cannot be read."""
     file = cache_file()
     try:
         if not file.exists() or isinstance(parse_json(read_text(file)), dict):
@@ -62,23 +62,23 @@ def cache_note() -> tuple[str, ...]:
 
 
 def read_tuning(kept: Any) -> Tuning:
-    """A tuning as it was kept; ValueError or TypeError where it is none: files may be damaged."""
+    """A saved tuning; ValueError or TypeError if the data are damaged."""
     return Tuning(**kept)
 
 
 def read_trials(kept: Any) -> Trials:
-    """Trials likewise."""
+    """Saved measurements; ValueError or TypeError if the data are damaged."""
     return Trials(tuple(Trial(**trial) for trial in kept["trials"]))
 
 
 def cache_file() -> Path:
-    """Where what is known of this machine is kept."""
+    """The file with this machine's measurements."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "fedrt" / "tuning.json"
 
 
 def machine() -> tuple[object, ...]:
-    """What the speed of training depends on besides the job: processor, instructions, library."""
+    """A description of what the speed of training depends on: processor and library."""
     processor = platform.processor() or platform.machine()
     with suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()

@@ -1,4 +1,4 @@
-"""One process per core, each training a share of the devices on one thread.
+"""The stacked engine in several processes, each training a share of the devices.
 
 Models and partial sums lie in shared memory; only orders and losses are sent. The sums are added in
 the order of the workers, so a number of workers always gives the same bits.
@@ -126,7 +126,7 @@ class WorkerEngine:
 def split_order(
     order: TrainingOrder, shares: int, *, whole_edges: bool
 ) -> list[tuple[slice, TrainingOrder]]:
-    """The order in runs of devices with about equal numbers of steps.
+    """The order split into shares with about equal numbers of local steps.
 
     With `whole_edges` an edge's devices stay together: the share's worker averages them.
     """
@@ -142,7 +142,7 @@ def split_order(
 
 
 def _work(make: MakeEngine, link: Any, models: Tensor, total: Tensor) -> None:
-    """A worker's life: take an order, train it, add up, answer."""
+    """The loop of a worker process: receive an order, train it, add up, answer."""
     # Ctrl-C reaches the whole group; the parent finishes its writing and then ends us.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
@@ -162,7 +162,7 @@ def _work(make: MakeEngine, link: Any, models: Tensor, total: Tensor) -> None:
 
 
 def _sendable(error: Exception) -> Exception:
-    """The error, or what it says where it cannot be sent to another process and made anew."""
+    """The error, or its text in another error if it cannot be sent between processes."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:
@@ -172,7 +172,7 @@ def _sendable(error: Exception) -> Exception:
 
 @contextmanager
 def _deaf_children() -> Iterator[None]:
-    """Processes that start in the block are deaf to Ctrl-C; here it waits until they have started.
+    """Make processes that start in the block ignore Ctrl-C, which is delayed here meanwhile.
 
     They inherit the blocked signal. That is not enough for this process, whose other threads may
     take it, so its handler waits as well.

@@ -1,4 +1,4 @@
-"""Learning tasks: what a model is trained for, and how it is judged.
+"""Learning tasks: the loss that training lowers, and the metric of evaluation.
 
 `learning.task` names one of these, or the import path of a user's own.
 """

@@ -1,4 +1,4 @@
-"""What a task is: the loss that training lowers and the value that is reported of a model."""
+"""The interface of a task: the loss that training lowers and the metric that is reported."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fedrt.scenario.entries import OwnEntry, refuse
 
 
 class Task(Protocol):
-    """How a model's outputs are held against labels, sample by sample.
+    """How a model's outputs are compared with labels, sample by sample.
 
     Outputs and labels have the samples on their first axis. One more method may be there: `loss`,
     the mean of the losses of a device's batch, where there is a quicker way to it.
@@ -51,7 +51,7 @@ def device_losses(task: Task, outputs: Tensor, labels: Tensor) -> Tensor:
 
 
 def sample_losses(task: Task, outputs: Tensor, labels: Tensor) -> Tensor:
-    """The loss of each sample; what a user's own task returns is looked at."""
+    """The loss of each sample; the result of a user's own task is checked."""
     return _one_for_each(task, "losses", task.losses(outputs, labels), len(outputs))
 
 

@@ -18,11 +18,11 @@ class Classification:
 
     @classmethod
     def from_settings(cls, learning: Learning) -> Classification:
-        """It has no settings."""
+        """The task, which has no settings."""
         return cls()
 
     def output_shape(self, num_classes: int) -> tuple[int, ...]:
-        """A score for each class."""
+        """The shape of the outputs: one score for each class."""
         return (num_classes,)
 
     def losses(self, outputs: Tensor, labels: Tensor) -> Tensor:
@@ -30,9 +30,9 @@ class Classification:
         return fn.cross_entropy(outputs, labels, reduction="none")
 
     def loss(self, outputs: Tensor, labels: Tensor) -> Tensor:
-        """Their mean, in one call."""
+        """The mean cross entropy of a batch."""
         return fn.cross_entropy(outputs, labels)
 
     def metric(self, outputs: Tensor, labels: Tensor) -> Tensor:
-        """Whether each sample is classified right."""
+        """For each sample, 1 if it is classified correctly, else 0."""
         return outputs.argmax(1) == labels

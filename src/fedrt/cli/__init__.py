@@ -55,7 +55,7 @@ COMMANDS = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code."""
+    """Run one command and return its exit code."""
     # Python has None for a stream that was closed before it started, and prints there elsewhere.
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
@@ -78,7 +78,7 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 def guarded(work: Callable[[], int]) -> int:
-    """The exit code of the work; what stops it is a line on stderr."""
+    """Run the work and return the exit code; errors are printed on stderr."""
     try:
         return work()
     except FedrtError as error:
@@ -102,12 +102,12 @@ def guarded(work: Callable[[], int]) -> int:
 
 
 def _let_go_of_stdout() -> None:
-    """Keep the interpreter from complaining about what is left to print once more at exit."""
+    """Keep the interpreter from reporting unprinted output of a closed pipe at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def build_parser() -> Parser:
-    """All commands and their options."""
+    """The parser with all commands and their options."""
     parser = Parser(prog="fedrt", description="Plans federated learning at the network edge.")
     parser.add_argument("--version", action="version", version=f"fedrt {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)

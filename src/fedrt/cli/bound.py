@@ -1,4 +1,4 @@
-"""`fedrt bound`: how quick any plan could have been, and how far from it each policy is."""
+"""`fedrt bound`: the least time any plan could take, and each policy's distance to it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ASKED = ("directory", "policies", "seeds", "rho")
 
 
 def add(commands: Commands[Parser]) -> None:
-    """Put the command on the command line."""
+    """Add the command to the parser."""
     text = "a time that no plan can undercut, and how far above it each policy is"
     parser = add_command(commands, "bound", run, text)
     parser.add_argument("scenario", nargs="?", help="a shipped scenario or a TOML file")
@@ -99,7 +99,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _worlds(args: argparse.Namespace) -> tuple[Scenario, list[int]]:
-    """The scenario and the seeds that are asked for: those of a run, or as given."""
+    """The scenario and the seeds to bound: those of a run, or as given."""
     from fedrt.records.directory import read_run
     from fedrt.scenario import load_scenario
 
@@ -125,7 +125,7 @@ def _worlds(args: argparse.Namespace) -> tuple[Scenario, list[int]]:
 
 
 def read_rho(text: str | None) -> float | str | None:
-    """A number from 0 to 1, None for `none`; empty where nothing was given."""
+    """A number from 0 to 1, or None for `none`."""
     if text is None:
         return ""
     if text == "none":

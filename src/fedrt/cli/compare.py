@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def add(commands: Commands[Parser]) -> None:
-    """Put the command on the command line."""
+    """Add the command to the parser."""
     text = "train several policies on the same worlds, equal work done once"
     parser = add_command(commands, "compare", run, text)
     parser.add_argument(
@@ -44,7 +44,7 @@ def add(commands: Commands[Parser]) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Train every policy on every seed; print a table or JSON; save runs and a picture."""
+    """Train every policy on every seed; print a table or JSON; save runs and a figure."""
     from fedrt.report.learning import accuracy_figure, print_training_comparison
     from fedrt.report.progress import comparison_progress
     from fedrt.studies.compare import go_on, read_comparison, training_comparison
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _started(args: argparse.Namespace) -> Comparison:
-    """A new folder that says what is about to be compared."""
+    """Create the folder of a new comparison."""
     from fedrt.policies import make_policy
     from fedrt.scenario import load_scenario
     from fedrt.studies.compare import start_comparison

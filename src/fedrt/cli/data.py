@@ -20,7 +20,7 @@ MOST_ROWS = 40
 
 
 def add(commands: Commands[Parser]) -> None:
-    """Put the command on the command line."""
+    """Add the commands to the parser."""
     text = "list, show, import and fetch data sets"
     data = commands.add_parser("data", help=text, description=text)
     actions = data.add_subparsers(metavar="ACTION", required=True)
@@ -52,7 +52,7 @@ def add(commands: Commands[Parser]) -> None:
 
 
 def add_data_dir(parser: Parser) -> None:
-    """The option of every command that reads data."""
+    """Add the option of every command that reads data."""
     parser.add_argument(
         "--data-dir",
         type=Path,
@@ -62,7 +62,7 @@ def add_data_dir(parser: Parser) -> None:
 
 
 def run_list(args: argparse.Namespace) -> None:
-    """Print every known data set, a line each: where it is, or what is missing."""
+    """Print one line for every known data set: where it is, or what is missing."""
     from fedrt.data.catalogue import data_folder
     from fedrt.data.originals import ORIGINALS, how_to_get, incomplete
 
@@ -82,7 +82,7 @@ def run_list(args: argparse.Namespace) -> None:
 
 
 def run_show(args: argparse.Namespace) -> None:
-    """Print how a scenario's data lie on the devices, and draw it."""
+    """Print how a scenario's data are distributed over devices, and draw it."""
     from fedrt.data.partitions import load_divided
     from fedrt.report.partition_figure import partition_figure, save_picture
     from fedrt.scenario import load_scenario
@@ -147,7 +147,7 @@ def _span(low: int, high: int) -> str:
 
 
 def run_import(args: argparse.Namespace) -> None:
-    """Read and check original files, and keep them as one npz file in the data folder."""
+    """Read and check original files, and save them as one npz file in the data folder."""
     from fedrt.data.originals import read_original
 
     name = _known(args.name)
@@ -162,7 +162,7 @@ def run_import(args: argparse.Namespace) -> None:
 
 
 def run_fetch(args: argparse.Namespace) -> None:
-    """Get a data set from the hub, and keep it as one npz file in the data folder."""
+    """Fetch a data set from the hub, and save it as one npz file in the data folder."""
     from fedrt.data.hub import fetch_original
     from fedrt.data.originals import ORIGINALS
 
@@ -193,7 +193,7 @@ def _known(name: str) -> str:
 
 
 def _target(data_dir: Path | None) -> Path:
-    """The data folder to write into, made where it is not there yet."""
+    """The data folder to write into, created if needed."""
     from fedrt.data.catalogue import data_folder
 
     if data_dir is not None:
@@ -212,7 +212,7 @@ def _make(folder: Path, name: str) -> None:
 
 
 def _picture(given: str | None, default: str) -> Path:
-    """Where the picture goes; a name given must be free and end as a picture does."""
+    """The path of the figure; a given name must be free and have a figure's ending."""
     from fedrt.system.files import refuse_existing
 
     path = Path("runs") / default if given is None else Path(given)

@@ -1,4 +1,4 @@
-"""`fedrt estimate`: how long training takes and what it costs, without training."""
+"""`fedrt estimate`: the time and energy of training, without training."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def add(commands: Commands[Parser]) -> None:
-    """Put the command on the command line."""
+    """Add the command to the parser."""
     parser = add_command(
         commands, "estimate", run, "how long training takes and what it costs, without training"
     )

@@ -1,4 +1,4 @@
-"""`fedrt front`: what more energy buys, over budgets and policies."""
+"""`fedrt front`: the trade-off of time and energy, over budgets and policies."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ASKED = ("budgets", "policies", "seeds")
 
 
 def add(commands: Commands[Parser]) -> None:
-    """Put the command on the command line."""
+    """Add the command to the parser."""
     parser = add_command(commands, "front", run, "time against energy over energy budgets")
     parser.add_argument("scenario", nargs="?", help="a shipped scenario or a TOML file")
     parser.add_argument(
@@ -34,7 +34,7 @@ def add(commands: Commands[Parser]) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run every policy under every budget; print a table or JSON; save data and picture."""
+    """Run every policy under every budget; print a table or JSON; save data and figure."""
     from rich.console import Console
 
     from fedrt.report.figures import front_figure

@@ -1,4 +1,4 @@
-"""What the commands share: the parser, common options, and how their values are read."""
+"""What commands share: the parser, common options, and how their values are read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse, with its complaints on one line and through the same door as all others."""
+    """An argparse parser whose errors are one line and printed like all others."""
 
     options: ClassVar[dict[str, str]] = {}
     """The option that sets a parameter, by the parameter's name, of all commands together."""
@@ -47,14 +47,14 @@ Commands = argparse._SubParsersAction  # argparse gives this class no public nam
 
 
 def add_command(commands: Commands[Parser], name: str, run: Run, help_text: str) -> Parser:
-    """A subcommand that runs a function."""
+    """Add a subcommand that runs a function."""
     parser = commands.add_parser(name, help=help_text, description=help_text)
     parser.set_defaults(run=run)
     return parser
 
 
 def add_settings(parser: Parser) -> None:
-    """The option that changes any setting of a scenario."""
+    """Add the option that changes settings of a scenario."""
     parser.add_argument(
         "--set",
         action="append",
@@ -71,7 +71,7 @@ def add_settings(parser: Parser) -> None:
 
 
 def typed_paths(args: argparse.Namespace) -> set[str]:
-    """The import paths that stand in the options that were typed: code the user asks for."""
+    """The import paths in the typed options: code that the user asks for."""
     texts: list[str] = []
     for name in ("policy", "policies", "settings", "vary"):
         given = getattr(args, name, None)
@@ -84,7 +84,7 @@ ALL = "all"
 
 
 def add_policies(parser: Parser) -> None:
-    """The option that names policies."""
+    """Add the option that names policies."""
     parser.add_argument(
         "--policies",
         default=ALL,
@@ -95,13 +95,13 @@ def add_policies(parser: Parser) -> None:
 
 
 def add_comparison(parser: Parser) -> None:
-    """The options of every command that compares policies."""
+    """Add the options of every command that compares policies."""
     add_policies(parser)
     add_seeds_and_output(parser)
 
 
 def add_seeds_and_output(parser: Parser) -> None:
-    """The options of every command that runs a scenario and saves what comes out."""
+    """Add the options of every command that runs a scenario and saves results."""
     parser.add_argument("--seeds", default="0", metavar="0,1,...", help="default: 0")
     add_out(parser)
     parser.add_argument(
@@ -111,7 +111,7 @@ def add_seeds_and_output(parser: Parser) -> None:
 
 
 def add_out(parser: Parser) -> None:
-    """The options of every command that saves a folder."""
+    """Add the options of every command that saves a folder."""
     parser.add_argument(
         "--out", metavar="DIR", help="where to save; default: the next free runs/COMMAND-SCENARIO-N"
     )
@@ -123,7 +123,7 @@ def add_out(parser: Parser) -> None:
 
 
 def read_policies(text: str) -> list[str]:
-    """The policies of a comma-separated list; `all` are the shipped ones."""
+    """The policies of a comma-separated list; `all` means the shipped ones."""
     from fedrt.policies import POLICIES
     from fedrt.policies.spec import read_spec
     from fedrt.studies.sweep import split_words
@@ -150,7 +150,7 @@ def read_seed(text: str, option: str = "--seed") -> int:
 def in_folder(
     args: argparse.Namespace, command: str, scenario: str, make: Callable[[Path], T]
 ) -> T:
-    """What `make` gives for the folder to save in: the one given, or the next free one in runs/.
+    """The result of `make` for the folder to save in: the given one, or the next in runs/.
 
     `make` makes the folder. Where another command was quicker, the next number is taken. With
     --overwrite a folder of fedrt's own that has the given name goes first.
@@ -183,12 +183,12 @@ def in_folder(
 
 
 def typed_command() -> str:
-    """The command line as it could be typed again."""
+    """The command line as it can be typed again."""
     return shlex.join(["fedrt", *sys.argv[1:]])
 
 
 def save_picture(draw: Callable[[], Figure], out: Path, stem: str) -> None:
-    """Save a picture beside the data it shows; only say so where matplotlib is missing."""
+    """Save a figure beside its data; without matplotlib only print a note."""
     from fedrt.report.figures import save_figure
     from fedrt.system.extras import MissingLibraryError
 
@@ -199,12 +199,12 @@ def save_picture(draw: Callable[[], Figure], out: Path, stem: str) -> None:
 
 
 def read_list(text: str, option: str) -> list[str]:
-    """The words of a comma-separated list, each given once."""
+    """The words of a comma-separated list, without repetitions."""
     return check_list([word.strip() for word in text.split(",")], text, option)
 
 
 def check_list(words: list[str], text: str, option: str) -> list[str]:
-    """The words of a list, each given once; `text` is what was typed."""
+    """The words of a list, checked for repetitions; `text` is what was typed."""
     if not all(words):
         raise InputError(f"{option} {shown(text)}: must be a comma-separated list without gaps")
     twice = [word for word in words if words.count(word) > 1]

@@ -11,7 +11,7 @@ from fedrt.errors import InputError, reason
 
 
 def add(commands: Commands[Parser]) -> None:
-    """Put the command on the command line."""
+    """Add the command to the parser."""
     parser = add_command(commands, "plan", run, "the best plan for one round, JSON in, JSON out")
     parser.add_argument(
         "state", nargs="?", metavar="STATE.json", help="the round's state; - reads stdin"
@@ -28,7 +28,7 @@ def add(commands: Commands[Parser]) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print the plan for one round, or an example of what it is made from."""
+    """Print the plan for one round, or an example of its input."""
     if args.example:
         _print_example(args)
         return
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _print_example(args: argparse.Namespace) -> None:
-    """The state of docs/plan.md as text; the package brings it along."""
+    """Print the example state of docs/plan.md, which the package contains."""
     from importlib.resources import files
 
     if args.state is not None:

@@ -1,4 +1,4 @@
-"""`fedrt report`: one page that shows runs, comparisons, sweeps, fronts and sizings."""
+"""`fedrt report`: one HTML page about runs, comparisons, sweeps, fronts and sizings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fedrt.errors import printable
 
 
 def add(commands: Commands[Parser]) -> None:
-    """Put the command on the command line."""
+    """Add the command to the parser."""
     text = "write one self-contained HTML page that shows runs"
     parser = add_command(commands, "report", run, text)
     parser.add_argument(
@@ -27,7 +27,7 @@ def add(commands: Commands[Parser]) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Write the page and say where it is, and what could not be shown."""
+    """Write the page; print where it is and what could not be shown."""
     from fedrt.report.page.write import write_page
 
     paths = [Path(each) for each in args.runs]

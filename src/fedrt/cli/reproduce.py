@@ -1,4 +1,4 @@
-"""`fedrt reproduce`: the paper's table and figures made again, beside the paper's own numbers."""
+"""`fedrt reproduce`: the paper's table and figures, reproduced beside its own numbers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ FEW = 12
 
 
 def add(commands: Commands[Parser]) -> None:
-    """Put the command on the command line."""
+    """Add the command to the parser."""
     text = "make the paper's table and figures again, beside the paper's own numbers"
     parser = add_command(commands, "reproduce", run, text)
     parser.add_argument("what", choices=(*NAMES, "all"), help="what to make")
@@ -85,7 +85,7 @@ def add(commands: Commands[Parser]) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Train what is missing, then write and print what was asked for."""
+    """Train missing cells, then write and print the chosen tables and figures."""
     from fedrt.experiments.carry_out import Store, carry_out, look_up, take_over
 
     names = NAMES if args.what == "all" else (args.what,)
@@ -138,7 +138,7 @@ class _Shown:
 
 
 def _chosen(names: Sequence[str], args: argparse.Namespace) -> dict[str, _Shown]:
-    """What is to be shown by each table or figure, from the options."""
+    """What each table or figure is to show, from the options."""
     from fedrt.experiments.cells import WHAT, choose_columns
 
     seeds, prepare = read_seeds(args.seeds), _preparation(args)
@@ -165,7 +165,7 @@ def _cells(shown: Mapping[str, _Shown]) -> list[Cell]:
 
 
 def _named(cells: Sequence[Cell], patterns: Sequence[str]) -> list[Cell]:
-    """The cells whose name is one of these or fits one of these patterns."""
+    """The cells whose names match one of these names or patterns."""
     unknown = [p for p in patterns if not any(fnmatchcase(cell.name, p) for cell in cells)]
     if unknown:
         raise InputError(
@@ -181,7 +181,7 @@ def _tell_lacking(names: list[str], count: int) -> None:
 
 
 def _preparation(args: argparse.Namespace) -> Any:
-    """What is done to a column before it is trained."""
+    """How a column is changed before it is trained."""
     from fedrt.experiments.cells import DTYPES, in_brief, in_full
 
     if args.quick:
@@ -195,7 +195,7 @@ def _preparation(args: argparse.Namespace) -> Any:
 
 
 def _make(name: str, shown: _Shown, found: dict[str, Kept], out: Path) -> bool:
-    """One table or figure from the cells, in all its forms; False where it would be empty."""
+    """Write one table or figure in all its forms; False if it would be empty."""
     texts = {"table": _make_table, "choices": _make_choices, "beyond": _make_beyond}
     if name in texts:
         return texts[name](shown, found, out)

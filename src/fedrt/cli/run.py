@@ -1,4 +1,4 @@
-"""`fedrt run`: train a real model over the simulated fleet, in simulated time, under one policy."""
+"""`fedrt run`: train a model over the simulated fleet under one policy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def add(commands: Commands[Parser]) -> None:
-    """Put the command on the command line."""
+    """Add the command to the parser."""
     text = "train a model over the simulated fleet under one policy"
     parser = add_command(commands, "run", run, text)
     parser.add_argument(
@@ -58,7 +58,7 @@ def add(commands: Commands[Parser]) -> None:
 
 
 def add_training(parser: Parser) -> None:
-    """The options of every command that trains."""
+    """Add the options of every command that trains."""
     parser.add_argument(
         "--engine", metavar="E", help="stacked, sequential or ray; default: stacked"
     )
@@ -82,7 +82,7 @@ def add_training(parser: Parser) -> None:
 
 
 def add_checkpoints(parser: Parser) -> None:
-    """How often the commands that can be resumed save a state."""
+    """Add the option of how often to save a checkpoint."""
     parser.add_argument("--checkpoint-every", metavar="N", help="global rounds; default: 1")
     parser.add_argument("--keep-checkpoints", metavar="N", help="how many to keep; default: 2")
 
@@ -130,7 +130,7 @@ def read_options(args: argparse.Namespace) -> RunOptions:
 
 
 def _number(text: object) -> object:
-    """A number if the text is one, else the text, for the rule to complain about."""
+    """A number if the text is one, else the text, which a rule then reports."""
     if not isinstance(text, str):
         return text
     try:
@@ -140,7 +140,7 @@ def _number(text: object) -> object:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Start a run or go on with one; print its outcome."""
+    """Start or resume a run; print its outcome."""
     began = time.monotonic()
     fresh = args.resume is None
     start = _started_path if args.branch is None else _branched_path
@@ -176,7 +176,7 @@ def _carry_on(path: Path, *, fresh: bool, quiet: bool, address: str | None) -> S
 
 
 def again(command: str, path: Path) -> str:
-    """What to type to go on; code that was asked for now must be asked for then."""
+    """The command that resumes the run, with permission for code where it is needed."""
     from fedrt.records.directory import asks_for_code
 
     code = ["--allow-code"] if asks_for_code(path) else []
@@ -184,7 +184,7 @@ def again(command: str, path: Path) -> str:
 
 
 def _mended(path: Path) -> str:
-    """How to go on with a run that ended in a complaint, about code of the user's or not."""
+    """A sentence on how to continue a run that ended in an error."""
     resume = again("run", path)
     if not resume.endswith("--allow-code"):
         return f"go on with: {resume}"
@@ -192,12 +192,12 @@ def _mended(path: Path) -> str:
 
 
 def note(line: str) -> None:
-    """Tell the user something beside the results."""
+    """Print a note for the user beside the results."""
     print(with_options(printable(line)), file=sys.stderr, flush=True)
 
 
 def resumed_path(args: argparse.Namespace) -> Path:
-    """The directory to go on with; it says everything, so nothing else may be given.
+    """The folder to resume; it holds all options, so that others may not be given.
 
     Except where: a cluster may be gone while the run is to go on.
     """
@@ -213,7 +213,7 @@ def resumed_path(args: argparse.Namespace) -> Path:
 
 
 def _started_path(args: argparse.Namespace) -> Path:
-    """A new run directory, complete before anything heavy is loaded."""
+    """A new run folder, complete before heavy libraries are loaded."""
     from fedrt.policies import make_policy
     from fedrt.scenario import load_scenario
     from fedrt.studies.training import start_run
@@ -232,7 +232,7 @@ def _started_path(args: argparse.Namespace) -> Path:
 
 
 def _branched_path(args: argparse.Namespace) -> Path:
-    """A new run directory that begins with the newest state of another."""
+    """A new run folder that begins with the newest state of another run."""
     from dataclasses import fields, replace
 
     from fedrt.records.directory import read_run

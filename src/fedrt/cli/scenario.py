@@ -8,7 +8,7 @@ from fedrt.cli.parser import Commands, Parser, add_command, add_settings
 
 
 def add(commands: Commands[Parser]) -> None:
-    """Put the command on the command line."""
+    """Add the commands to the parser."""
     text = "list, show and check scenarios"
     scenario = commands.add_parser("scenario", help=text, description=text)
     actions = scenario.add_subparsers(metavar="ACTION", required=True)
@@ -22,7 +22,7 @@ def add(commands: Commands[Parser]) -> None:
 
 
 def run_list(args: argparse.Namespace) -> None:
-    """Print the shipped scenarios, a line each."""
+    """Print one line for every shipped scenario."""
     from fedrt.scenario import load_scenario, preset_names
 
     names = preset_names()
@@ -39,7 +39,7 @@ def run_show(args: argparse.Namespace) -> None:
 
 
 def run_check(args: argparse.Namespace) -> None:
-    """Say that a scenario is valid and its world can be made, or what is wrong with it."""
+    """Check that a scenario is valid and its world can be made; print what is wrong."""
     from dataclasses import replace
 
     from fedrt.scenario import load_scenario

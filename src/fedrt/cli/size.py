@@ -1,4 +1,4 @@
-"""`fedrt size`: the least or greatest value of a setting that makes a deadline."""
+"""`fedrt size`: the least or greatest value of a setting that meets a deadline."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WANTED = ("least", "greatest")
 
 
 def add(commands: Commands[Parser]) -> None:
-    """Put the command on the command line."""
+    """Add the command to the parser."""
     text = "the least or greatest value of a setting that makes a deadline within all budgets"
     parser = add_command(commands, "size", run, text)
     parser.add_argument("scenario", nargs="?", help="a shipped scenario or a TOML file")
@@ -53,7 +53,7 @@ def add(commands: Commands[Parser]) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Search; print the answer with its evidence, or JSON; save both and a picture."""
+    """Search; print the answer and all values tried, or JSON; save both and a figure."""
     from rich.console import Console
 
     from fedrt.policies import make_policy

@@ -1,4 +1,4 @@
-"""What `sweep`, `size`, `front` and `bound` share: they keep what they have and can go on."""
+"""What the commands `sweep`, `size`, `front` and `bound` share: saving and resuming."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FREE = ("run", "resume", "json", "parser", "allow_code")
 
 @dataclass(frozen=True)
 class Study:
-    """A study on its way: its folder, what has come out, and whether the folder is new."""
+    """A study that is running: its folder, its results so far, and whether it is new."""
 
     out: Path
     points: Points
@@ -33,7 +33,7 @@ class Study:
 
 
 def add_resume(parser: Parser, *required: str) -> None:
-    """The option that goes on with a study; without it, the required ones must be given."""
+    """Add the option that resumes a study and makes other options unnecessary."""
     parser.add_argument(
         "--resume", metavar="DIR", help="go on with one that was stopped; nothing else is needed"
     )
@@ -41,7 +41,7 @@ def add_resume(parser: Parser, *required: str) -> None:
 
 
 def take_up(args: argparse.Namespace, kind: str, names: Sequence[str]) -> None:
-    """With --resume, put what was asked for then in place of the named options.
+    """On `--resume`, replace the named options by those the study was started with.
 
     Without it, complain about a required option that was not given.
     """
@@ -72,7 +72,7 @@ def take_up(args: argparse.Namespace, kind: str, names: Sequence[str]) -> None:
 
 
 def _fits(action: argparse.Action, value: Any) -> bool:
-    """Whether an option could have this value."""
+    """Whether an option can have this value."""
     if action.nargs == 0:
         return isinstance(value, bool)
     if isinstance(action.default, list):
@@ -88,7 +88,7 @@ def opened_study(
     scenarios: Sequence[Scenario],
     said: Mapping[str, Any],
 ) -> Iterator[Study]:
-    """The folder of a study, new or gone on with, for this process alone.
+    """The folder of a new or resumed study, locked for this process.
 
     Whoever stops the block is told how to go on.
     """

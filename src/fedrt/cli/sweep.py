@@ -21,7 +21,7 @@ ASKED = ("vary", "policies", "seeds")
 
 
 def add(commands: Commands[Parser]) -> None:
-    """Put the command on the command line."""
+    """Add the command to the parser."""
     text = "an estimate for every combination of varied settings"
     parser = add_command(commands, "sweep", run, text)
     parser.add_argument("scenario", nargs="?", help="a shipped scenario or a TOML file")
@@ -37,7 +37,7 @@ def add(commands: Commands[Parser]) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Check every point, run all, save table, data and picture; print a table or JSON."""
+    """Check and run every point; save table, data and figure; print a table or JSON."""
     from rich.console import Console
 
     from fedrt.report.figures import sweep_figure

@@ -1,4 +1,4 @@
-"""`fedrt watch`: the page of a run on a local address, following it as it trains."""
+"""`fedrt watch`: serve the page of a run on a local address while it trains."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PORT = 8765
 
 
 def add(commands: Commands[Parser]) -> None:
-    """Put the command on the command line."""
+    """Add the command to the parser."""
     text = "show runs in the browser while they train"
     parser = add_command(commands, "watch", run, text)
     parser.add_argument(

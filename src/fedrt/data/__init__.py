@@ -1,4 +1,4 @@
-"""Data sets: their formats, where they come from, and which device holds what."""
+"""Data sets: formats, sources, partitions over devices, and mini-batches."""
 
 from __future__ import annotations
 

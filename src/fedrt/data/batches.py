@@ -1,4 +1,4 @@
-"""Which samples a device trains on, and how they are shifted and flipped: all keyed.
+"""Mini-batches and augmentation of every device, keyed by seed, round, step and device.
 
 Every mini-batch is an independent uniform draw, with replacement, from the device's data, and a
 function of (seed, t, r, step, device). So a device may hold fewer samples than a batch.
@@ -19,7 +19,7 @@ CROP_PADDING = 4
 
 
 class Batches:
-    """Draws the batches of a run."""
+    """Draws the mini-batches of a run."""
 
     def __init__(self, parts: Sequence[IntArray], batch_size: int, seed: int) -> None:
         self.sizes = np.array([len(part) for part in parts])
@@ -28,7 +28,7 @@ class Batches:
         self.batch_size, self.seed = batch_size, seed
 
     def draw(self, t: int, r: int, steps: int, devices: IntArray) -> IntArray:
-        """Sample numbers, shape (steps, devices, batch size)."""
+        """The numbers of the drawn samples, of shape (steps, devices, batch size)."""
         shape = (int(devices.max(initial=0)) + 1, self.batch_size)
         drawn = np.empty((steps, len(devices), self.batch_size), dtype=np.int64)
         for step in range(steps):
@@ -38,7 +38,7 @@ class Batches:
         return drawn
 
     def draw_augmentation(self, t: int, r: int, steps: int, devices: IntArray) -> IntArray:
-        """Shifts down and right (0 to 8 after padding by 4) and flips (0 or 1), on a last axis."""
+        """Drawn shifts down and right (0 to 8 after padding by 4) and flips, on a last axis."""
         shape = (int(devices.max(initial=0)) + 1, self.batch_size, 3)
         ends = np.array([2 * CROP_PADDING + 1, 2 * CROP_PADDING + 1, 2])
         drawn = np.empty((steps, len(devices), self.batch_size, 3), dtype=np.int64)
@@ -48,6 +48,6 @@ class Batches:
         return drawn
 
     def draw_seeds(self, t: int, r: int, devices: IntArray) -> IntArray:
-        """For each device the seed of what its model draws by itself, as dropout does."""
+        """For each device, the seed of random layers in its model, such as dropout."""
         count = int(devices.max(initial=0)) + 1
         return stream(self.seed, "forward", t, r).integers(2**63 - 1, size=count)[devices]

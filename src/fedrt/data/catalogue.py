@@ -1,4 +1,4 @@
-"""Data sets by name: scikit-learn's digits, the known ones from their files, and a user's own."""
+"""Data sets by name: digits, the known ones from their files, and users' own."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def load_dataset(
 
 
 def data_folder(data_dir: Path | None) -> Path | None:
-    """The folder data sets are in: the one given, else the one FEDRT_DATA names; None: neither."""
+    """The folder of data sets: the one given, or that of FEDRT_DATA; None if neither is set."""
     given = os.environ.get("FEDRT_DATA") or None
     name = "FEDRT_DATA" if data_dir is None else "`data_dir`"
     folder = Path(given) if data_dir is None and given else data_dir
@@ -93,7 +93,7 @@ def data_folder(data_dir: Path | None) -> Path | None:
 def draw_writers(
     dataset: Dataset, num_writers: int, seed: int, least_samples: int | None = None
 ) -> Dataset:
-    """The data of so many writers, drawn at random from those with at least `least_samples`.
+    """The data of a number of writers, drawn from those with at least `least_samples`.
 
     Nine tenths of a writer's samples train, the rest are pooled into the test set; where the test
     samples have no writers, the given split stays. Writers are numbered anew, in the order drawn:
@@ -137,7 +137,7 @@ def draw_writers(
 def _split_by_writer(
     writer: IntArray, names: IntArray, test_share: float, seed: int
 ) -> tuple[IntArray, IntArray]:
-    """Sorted numbers of the training and of the test samples, each writer's own split keyed."""
+    """The sorted numbers of the training and test samples, each writer's split drawn by itself."""
     order = np.argsort(writer, kind="stable")
     first = np.searchsorted(writer[order], names, side="left")
     last = np.searchsorted(writer[order], names, side="right")
@@ -153,7 +153,7 @@ def _split_by_writer(
 
 
 def channel_stats(train_images: NDArray[Any]) -> tuple[FloatArray, FloatArray]:
-    """Mean and deviation of each channel (last axis); uint8 counts as 0 to 1.
+    """The mean and deviation of each channel (last axis); uint8 is scaled to 0 to 1.
 
     A channel that never changes gets the deviation 1, so that dividing by it does no harm.
     """
@@ -277,7 +277,7 @@ def _own_function(name: str) -> Dataset:
 
 
 def _own(name: str, where: object, found: Mapping[str, NDArray[Any]]) -> Dataset:
-    """A user's own arrays, checked."""
+    """A user's own data set, checked."""
     classes = None
     if "num_classes" in found:
         given = found["num_classes"]
@@ -316,7 +316,7 @@ def _own(name: str, where: object, found: Mapping[str, NDArray[Any]]) -> Dataset
 
 
 def _label_notes(train: Samples, test: Samples, classes: int | None) -> list[str]:
-    """What a user may not have meant: labels with gaps, and test labels that nobody trains on."""
+    """Notes on labels with gaps, and on test labels that have no training samples."""
     notes = []
     known = np.unique(train.labels)
     every = np.union1d(known, test.labels)

@@ -1,4 +1,4 @@
-"""CIFAR-10's python batches, read without executing anything in them.
+"""Reads CIFAR-10's Python batches, which are pickles, without executing code in them.
 
 A pickle is a program: it may name any function and call it. This reader knows the handful of names
 that a dict of numpy arrays needs and puts inert stand-ins in their place, classes that only keep
@@ -23,7 +23,7 @@ ROW = int(np.prod(CIFAR_SHAPE))
 
 
 class _StandIn:
-    """Keeps the arguments and the state it is given."""
+    """A harmless class that stores the arguments and the state it is given."""
 
     def __init__(self, *args: Any) -> None:
         self.args = args
@@ -69,7 +69,7 @@ class _Latin1(_StandIn):
 
 
 class _Type(_StandIn):
-    """A name that is only handed on, such as `numpy.ndarray`."""
+    """A name that is only passed on, such as `numpy.ndarray`."""
 
 
 STAND_INS: dict[tuple[str, str], type[_StandIn]] = {
@@ -84,7 +84,7 @@ STAND_INS: dict[tuple[str, str], type[_StandIn]] = {
 
 
 class _Reader(pickle.Unpickler):
-    """Gives stand-ins for the names above and refuses all others."""
+    """An unpickler that gives stand-ins for the names above and refuses all others."""
 
     def find_class(self, module: str, name: str) -> type[_StandIn]:
         try:
@@ -116,7 +116,7 @@ def cifar_pickle(raw: bytes, file: object) -> Samples:
 
 
 def _plain(value: Any) -> NDArray[Any]:
-    """An array from a stand-in or from a list of whole numbers."""
+    """An array from a stand-in, or from a list of whole numbers."""
     if isinstance(value, _Array | _FromBuffer):
         return value.array()
     if isinstance(value, list) and all(type(item) is int for item in value):

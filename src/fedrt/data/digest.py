@@ -18,7 +18,7 @@ PIECE = 2**24
 
 
 def data_digest(dataset: Dataset) -> str:
-    """A digest of what a data set holds: kinds, shapes and bytes of all its samples and labels.
+    """A digest of a data set: types, shapes and bytes of all its samples and labels.
 
     It is that of the digests of its pieces, of which every core takes its share.
     """
@@ -38,7 +38,7 @@ def _digest(piece: NDArray[Any]) -> bytes:
 
 
 def _pieces(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
-    """The array in runs of rows of about a piece each."""
+    """The array in blocks of rows of about equal size."""
     rows = max(1, PIECE // max(1, array[:1].nbytes))
     for start in range(0, len(array), rows):
         yield array[start : start + rows].reshape(-1)

@@ -32,7 +32,7 @@ MOST_SAMPLES = 10_000_000
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Checked samples: images (or any inputs), labels, and who wrote each where it is known."""
+    """Checked samples: images or other inputs, labels, and writers where they are known."""
 
     images: Array
     labels: IntArray
@@ -41,7 +41,7 @@ class Samples:
 
 @contextmanager
 def reading(file: object) -> Iterator[None]:
-    """Turns whatever reading a damaged file leads to into one line that names it.
+    """Turn any exception from reading a damaged file into one line that names the file.
 
     The libraries beneath raise errors of a dozen families for damaged bytes, hence all of them.
     """
@@ -125,7 +125,7 @@ def _whole_numbers(file: object, what: str, values: Array, count: int) -> IntArr
 def read_npz(
     source: BinaryIO, file: object, required: Iterable[str], optional: Iterable[str] = ()
 ) -> dict[str, Array]:
-    """The named arrays of an npz file; others in it are left unread."""
+    """The named arrays of an npz file; other arrays are not read."""
     required = list(required)
     with reading(file):
         inputs.refuse_zip_bomb(source, file)
@@ -142,7 +142,7 @@ def read_npz(
 def read_npz_file(
     path: Path, required: Iterable[str], optional: Iterable[str] = ()
 ) -> dict[str, Array]:
-    """The same from a file on disk."""
+    """The named arrays of an npz file on disk."""
     with reading(path), path.open("rb") as source:
         return read_npz(source, path, required, optional)
 
@@ -200,7 +200,7 @@ def cifar_binary(raw: bytes, file: object) -> Samples:
 
 
 def cifar_images(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Rows of 3,072 bytes, channels first, as images with channels last."""
+    """Images with channels last from rows of 3,072 bytes with channels first."""
     return np.ascontiguousarray(rows.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
 
 
@@ -211,7 +211,7 @@ def cifar_npz(raw: bytes, file: object) -> Samples:
 
 
 def join(parts: Iterable[Samples]) -> Samples:
-    """Several samples as one, in order."""
+    """Several sets of samples as one, in order."""
     parts = list(parts)
     writers = [part.writer for part in parts if part.writer is not None]
     return Samples(

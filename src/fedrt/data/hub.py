@@ -1,4 +1,4 @@
-"""Known data sets from the Hugging Face hub, through the optional `datasets` library."""
+"""Fetches known data sets from the Hugging Face hub, with the optional `datasets` library."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COLUMNS = {
 
 
 def fetch_original(name: str) -> Split:
-    """The samples of a known data set from the hub; a clear line without library or network."""
+    """The samples of a known data set from the hub; an error without library or network."""
     hub = ORIGINALS[name].hub
     try:
         library = import_module("datasets")
@@ -44,7 +44,7 @@ def fetch_original(name: str) -> Split:
 
 
 def _samples(name: str, table: Any) -> Samples:
-    """One split of a hub data set, a thousand rows at a time."""
+    """The samples of one split of a hub data set, read a thousand rows at a time."""
     original, (image, label, writer) = ORIGINALS[name], COLUMNS[name]
     parts, writers = [], []
     for rows in table.with_format("numpy").iter(batch_size=1000):
@@ -69,5 +69,5 @@ def _samples(name: str, table: Any) -> Samples:
 
 
 def _stacked(images: Any) -> NDArray[np.uint8]:
-    """Images of one size as one array."""
+    """Images of equal size as one array."""
     return np.stack([np.asarray(image, dtype=np.uint8) for image in images])

@@ -19,7 +19,7 @@ PIXELS = int(np.prod(GREY_SHAPE))
 
 
 def leaf_files(folder: Path) -> list[Path]:
-    """LEAF's JSON files under a folder, in a fixed order; none: an empty list."""
+    """LEAF's JSON files under a folder, in a fixed order; empty if there are none."""
     for base in (folder, folder / "data"):
         files = [
             path for part in ("train", "test") for path in sorted((base / part).glob("*.json"))
@@ -32,7 +32,7 @@ def leaf_files(folder: Path) -> list[Path]:
 
 
 def read_leaf(files: Sequence[Path]) -> Samples:
-    """All samples, ordered by writer's name; a writer in several files is one writer.
+    """All samples, ordered by the writer's name; a writer may be in several files.
 
     Grey values from 0 to 1 become bytes, as they were before LEAF divided them by 255.
     """
@@ -85,7 +85,7 @@ def _read_user(where: str, user: Any) -> Samples:
 
 
 def _numbers(where: str, value: Any) -> NDArray[np.float64]:
-    """A list, or a list of lists, of numbers as an array."""
+    """An array from a list, or a list of lists, of numbers."""
     try:
         array = np.array(value)
     except (ValueError, TypeError, OverflowError):

@@ -1,4 +1,4 @@
-"""The known data sets: which files they come in, where those are looked for, how they are read."""
+"""The known data sets: their files, where those are looked for, and how they are read."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LARGEST_BATCH = 100_000_000
 
 @dataclass(frozen=True)
 class Found:
-    """Files of a data set in one folder; `missing` names what is not there of the same kind."""
+    """Files of a data set found in one folder; `missing` names those that are not there."""
 
     folder: Path
     form: str
@@ -65,7 +65,7 @@ class Original:
     looks: tuple[Look, ...]
 
     def found(self, data_folder: Path) -> list[Found]:
-        """What there is of it under a data folder, best first, incomplete ones too."""
+        """What is found of the data set under a data folder, best and complete ones first."""
         places = [data_folder / folder for folder in self.folders]
         # idx files have the same names in several data sets: take no folder that names another.
         if data_folder.name not in set(ORIGINALS) - {self.name}:
@@ -75,7 +75,7 @@ class Original:
 
 
 def read_original(name: str, data_folder: Path) -> tuple[Found, Split]:
-    """The samples of a known data set and where they were; a clear line where it is missing."""
+    """The samples of a known data set and where they were found; an error if it is missing."""
     original = ORIGINALS[name]
     found = original.found(data_folder)
     if not found:
@@ -86,24 +86,24 @@ def read_original(name: str, data_folder: Path) -> tuple[Found, Split]:
 
 
 def incomplete(found: Found) -> str:
-    """The words for a data set of which files are missing."""
+    """A phrase for a data set of which files are missing."""
     return f"{found.folder} has {', '.join(found.files)} but not {', '.join(found.missing)}"
 
 
 def what_to_put(name: str, data_folder: Path | None = None) -> str:
-    """The words for which files to put where."""
+    """A phrase that says which files to put where."""
     where = f"{data_folder}/{name}" if data_folder else f"a folder {name} in the data folder"
     return f"put {ORIGINALS[name].wanted} into {where}"
 
 
 def how_to_get(name: str, data_folder: Path | None = None) -> str:
-    """The words for getting a data set: which files to put where, or the command to fetch it."""
+    """A phrase that says how to get a data set: which files to put where, or a command."""
     fetch = f"fedrt data fetch {name}" if data_folder else f"fedrt data fetch {name} --data-dir DIR"
     return f"{what_to_put(name, data_folder)}, or run: {fetch}"
 
 
 def save_original(name: str, split: Split, data_folder: Path) -> Path:
-    """Write the samples as the one npz file that is quickest to read; where it is."""
+    """Write the samples as one npz file, which is the fastest to read; return its path."""
     train, test = split
     if test is None:
         arrays = {"images": train.images, "labels": train.labels, "writer": train.writer}
@@ -126,7 +126,7 @@ def save_original(name: str, split: Split, data_folder: Path) -> Path:
 
 
 def _whole(name: str, classes: int, shape: tuple[int, ...]) -> Look:
-    """The single npz file that `fedrt data import` writes."""
+    """The npz file that `fedrt data import` writes, if it is there."""
 
     def look(folder: Path) -> Found | None:
         path = folder / f"{name}.npz"
@@ -182,7 +182,7 @@ def _cifar_archive(file: str, suffix: str, batch: Batch) -> Look:
 
 
 def _members(path: Path, names: Sequence[str]) -> dict[str, bytes]:
-    """The bytes of files in a tar archive, by base name; nothing is written to disk."""
+    """The bytes of files in a tar archive by base name; nothing is written to disk."""
     found: dict[str, bytes] = {}
     with reading(path), tarfile.open(path, "r:*") as archive:
         for member in archive:

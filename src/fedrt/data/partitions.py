@@ -1,4 +1,4 @@
-"""Who holds what: the training samples of every device.
+"""Partitions: which device holds which training samples.
 
 All draws are keyed by the seed and by what is drawn. No sample is given twice, except by the
 bootstrap, which draws with replacement; IID, both Dirichlet forms and the writers give every
@@ -37,7 +37,7 @@ FIELD = "scenario.learning.partition"
 
 @dataclass(frozen=True, eq=False)
 class Parts(Sequence[IntArray]):
-    """For every device the numbers of its training samples, in rising order; a sequence of them.
+    """The numbers of every device's training samples, in rising order, as a sequence.
 
     They lie in one array, device after device: fleets may be large.
     """
@@ -67,11 +67,11 @@ class Parts(Sequence[IntArray]):
 
     @property
     def sizes(self) -> IntArray:
-        """How many samples each device holds."""
+        """The number of samples on each device."""
         return np.diff(self.cuts)
 
     def class_counts(self) -> IntArray:
-        """How many samples of each class each device holds, devices x classes."""
+        """The number of samples of each class on each device, devices x classes."""
         device = np.repeat(np.arange(len(self)), self.sizes)
         flat = device * self.num_classes + self.labels[self.samples]
         size = len(self) * self.num_classes
@@ -81,7 +81,7 @@ class Parts(Sequence[IntArray]):
 def load_divided(
     learning: Learning, data_dir: Path | None, edge_of_device: IntArray, seed: int
 ) -> tuple[Dataset, Parts]:
-    """A scenario's data set and who holds what of it.
+    """The data set of a scenario and its partition over devices.
 
     Under the writer partition the data set is that of the run's own writers, one per device.
     """
@@ -92,7 +92,7 @@ def load_divided(
 
 
 def partition(dataset: Dataset, settings: Partition, edge_of_device: IntArray, seed: int) -> Parts:
-    """Every device's training samples; an InputError where a device would get none."""
+    """Every device's training samples; an error if a device would get none."""
     edge_of_device = np.asarray(edge_of_device)
     labels, devices = dataset.train_labels, len(edge_of_device)
     if isinstance(settings, BootstrapPartition):
@@ -124,7 +124,7 @@ def partition(dataset: Dataset, settings: Partition, edge_of_device: IntArray, s
 
 
 def _bootstrap(count: int, devices: int, each: int, seed: int) -> IntArray:
-    """Every device's samples, device after device: so many independent draws from all.
+    """Every device's samples as independent draws from all samples, with replacement.
 
     Row i of the stream is device i's, whatever the fleet's size.
     """
@@ -134,12 +134,12 @@ def _bootstrap(count: int, devices: int, each: int, seed: int) -> IntArray:
 
 
 def _even_sizes(count: int, shares: int) -> IntArray:
-    """`count` in whole shares that differ by at most one."""
+    """`count` divided into whole shares that differ by at most one."""
     return np.arange(count, count + shares) // shares
 
 
 def _iid(count: int, devices: int, seed: int) -> IntArray:
-    """The holder of every sample: equal random shares, sizes differing by at most one."""
+    """The device of every sample: equal random shares."""
     holders = np.empty(count, dtype=np.int64)
     mixed = stream(seed, "partition iid").permutation(count)
     holders[mixed] = np.repeat(np.arange(devices), _even_sizes(count, devices))
@@ -147,7 +147,7 @@ def _iid(count: int, devices: int, seed: int) -> IntArray:
 
 
 def _mixed_classes(dataset: Dataset, seed: int) -> list[IntArray]:
-    """The samples of every class, each in a random order of its own."""
+    """The samples of every class, each class in a random order."""
     labels = dataset.train_labels
     order = np.argsort(labels, kind="stable")
     cuts = np.searchsorted(labels[order], np.arange(dataset.num_classes + 1))
@@ -158,7 +158,7 @@ def _mixed_classes(dataset: Dataset, seed: int) -> list[IntArray]:
 
 
 def _proportions(rng: np.random.Generator, concentration: float, count: int) -> FloatArray:
-    """One symmetric Dirichlet draw; in the limit of no concentration all is on one place."""
+    """One symmetric Dirichlet draw; with almost no concentration, all on one entry."""
     drawn = rng.dirichlet(np.full(count, concentration))
     if np.isfinite(drawn).all() and drawn.sum() > 0.5:
         return drawn
@@ -168,7 +168,7 @@ def _proportions(rng: np.random.Generator, concentration: float, count: int) -> 
 def _dirichlet_by_device(
     dataset: Dataset, concentration: float, devices: int, seed: int
 ) -> IntArray:
-    """The holder of every sample after Hsu et al.: each device draws its own class mix.
+    """The device of every sample after Hsu et al.: each device draws its class proportions.
 
     Device by device in a random order, so that what is left over at the end falls to no edge more
     than to another, samples are drawn by that mix without replacement; a class that has run out
@@ -201,7 +201,7 @@ def _dirichlet_by_device(
 def _dirichlet_by_class(
     dataset: Dataset, concentration: float, devices: int, seed: int
 ) -> IntArray:
-    """The holder of every sample: each class is split across devices by a Dirichlet draw.
+    """The device of every sample: each class is divided among devices by a Dirichlet draw.
 
     Drawn again, all classes, until nobody is empty.
     """
@@ -228,7 +228,7 @@ def _dirichlet_by_class(
 def _pathological(
     dataset: Dataset, labels_per_cluster: int, edge_of_device: IntArray, seed: int
 ) -> IntArray:
-    """The holder of every sample: cluster c holds labels perm[(c LC + j) mod K], j < LC.
+    """The device of every sample: cluster c holds labels perm[(c LC + j) mod K], j < LC.
 
     A label's samples are split evenly among its clusters and, inside one, all is IID. Labels of
     no cluster are left out (-1).
@@ -261,7 +261,7 @@ def _pathological(
 
 
 def _by_writer(dataset: Dataset, devices: int) -> IntArray:
-    """The holder of every sample: device i holds what the i-th writer wrote."""
+    """The device of every sample: device i holds the samples of the i-th writer."""
     if dataset.train_writer is None:
         raise InputError(f'{FIELD}.kind = "writer": the samples of {dataset.name} have no writers')
     names, holders = np.unique(dataset.train_writer, return_inverse=True)

@@ -1,1 +1,1 @@
-"""The paper's table and figures, made again."""
+"""The reproduction of the paper's table and figures."""

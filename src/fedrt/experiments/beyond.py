@@ -1,4 +1,4 @@
-"""Trained policies held against FedRT: time, energy, what is over budget, and accuracy."""
+"""Trained policies compared with FedRT: time, energy, overspending and accuracy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LATE = 10
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one trained cell came to."""
+    """The results of one trained cell."""
 
     time_s: float
     energy_j: float
@@ -36,7 +36,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Pair:
-    """A policy and FedRT in one column, by seed."""
+    """A policy and FedRT in one column, paired by seed."""
 
     column: Column
     policy: str
@@ -45,7 +45,7 @@ class Pair:
     other: tuple[Outcome, ...]
 
     def changes(self, quantity: str) -> tuple[float, ...]:
-        """The relative change from FedRT, for each seed."""
+        """The relative change from FedRT on each seed."""
         return tuple(ours / theirs - 1 for theirs, ours in self._values(quantity))
 
     def change(self, quantity: str) -> float:
@@ -53,11 +53,11 @@ class Pair:
         return float(np.mean(self.changes(quantity)))
 
     def points(self, quantity: str) -> tuple[float, ...]:
-        """How far above FedRT, for each seed."""
+        """The difference to FedRT on each seed."""
         return tuple(ours - theirs for theirs, ours in self._values(quantity))
 
     def _values(self, quantity: str) -> list[tuple[float, float]]:
-        """FedRT's and the other's, for each seed."""
+        """The values of FedRT and of the policy on each seed."""
         sides = zip(self.fedrt, self.other, strict=True)
         return [(getattr(theirs, quantity), getattr(ours, quantity)) for theirs, ours in sides]
 
@@ -68,7 +68,7 @@ def pairs(
     seeds: Sequence[int],
     found: Mapping[str, Kept],
 ) -> list[Pair]:
-    """Every policy but FedRT in every column, over the seeds that both are there for."""
+    """Every policy but FedRT in every column, over the seeds that both have."""
     made = []
     others = [policy for policy in policies if policy != REFERENCE]
     for column in columns:
@@ -84,12 +84,12 @@ def pairs(
 
 
 def late_mean(accuracy: FloatArray) -> float:
-    """The mean of the last `LATE` evaluations, without the digits that differ by processor."""
+    """The mean of the last `LATE` evaluations, rounded to digits that all processors share."""
     return round(float(accuracy[-LATE:].mean()), 9)
 
 
 def _outcome(cell: Cell, kept: Kept) -> Outcome:
-    """What is over budget is not kept: the cell is planned again for it."""
+    """The results of a cell; its overspending is found by planning it again."""
     world = make_world(cell.column.load(), cell.seed)
     *_, (last, _) = replay(world, cell.policy, kept)
     books = last.last.after

@@ -1,4 +1,4 @@
-"""Training what is missing: each cell once, and none whose training another has done already."""
+"""Trains the missing cells, each once, and none whose training equals that of another."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ShowCell = Callable[[Cell, int], AbstractContextManager[Progress | None]]
 
 
 class Store:
-    """The folder of kept cells, and of the runs that are on their way."""
+    """The folder of saved cells, and of the runs that are being trained."""
 
     def __init__(self, folder: Path) -> None:
         self.cells, self.runs = folder / "cells", folder / "runs"
@@ -49,11 +49,11 @@ class Store:
         return self.file(cell.name)
 
     def file(self, name: str) -> Path:
-        """Where the cell of that name is kept."""
+        """The file of the cell of that name."""
         return self.cells / f"{name}.npz"
 
     def read(self, cell: Cell) -> Kept | None:
-        """The kept cell; None if it is not there. One of another scenario is refused."""
+        """The saved cell; None if there is none. One of another scenario is an error."""
         path = self.path(cell)
         if not _is_there(path):
             return None
@@ -72,7 +72,7 @@ class Store:
         write_kept(path, kept)
 
     def check_writable(self, names: Iterable[str]) -> None:
-        """Complain if these cells cannot be saved; nothing is made."""
+        """Raise an error if these cells cannot be saved; creates nothing."""
         problems: dict[str, None] = {}
         for name in names:
             path = self.file(name)
@@ -87,11 +87,11 @@ class Store:
             raise InputError(problems)
 
     def run(self, cell: Cell) -> Path:
-        """Where the cell is trained."""
+        """The folder in which the cell is trained."""
         return self.runs / cell.name
 
     def clear_run(self, cell: Cell, note: Note) -> None:
-        """Remove what is left of a cell's training, unless another process is at it."""
+        """Delete what is left of a cell's training, unless another process uses it."""
         run = self.run(cell)
         if not _is_there(run):
             return
@@ -109,7 +109,7 @@ class Store:
 
 
 def _is_there(path: Path) -> bool:
-    """Whether there is such a file or folder; a name too long for one is not there."""
+    """Whether a file or folder exists; False for a name that is too long."""
     try:
         return path.exists()
     except OSError as error:
@@ -125,12 +125,12 @@ def _scenario(column: Column) -> Scenario:
 
 @cache
 def _links(column: Column, seed: int) -> int:
-    """Of the base graph."""
+    """The number of links of the base graph."""
     return int(make_world(_scenario(column), seed).base_graph.sum()) // 2
 
 
 def check_same(cell: Cell, kept: Kept, path: Path, advice: str = "") -> None:
-    """Complain about a kept cell that is not the one that would be trained now."""
+    """Raise an error about a saved cell that differs from the one that would be trained now."""
     about, scenario = kept.about, _scenario(cell.column)
     if (about["cell"], about["policy"], about["seed"]) != (cell.name, cell.policy, cell.seed):
         said = f"{about['cell']}, {about['policy']}, seed {about['seed']}"
@@ -152,7 +152,7 @@ def check_same(cell: Cell, kept: Kept, path: Path, advice: str = "") -> None:
 def take_over(
     folders: Sequence[Path], cells: Sequence[Cell], store: Store, note: Note = print
 ) -> None:
-    """Save the cells of other folders that are lacking here.
+    """Save the cells of other folders that are missing here.
 
     All is read and checked before any of it is written: also that the asked-for columns were
     trained as they would be now, and that policies still without a cell are there.
@@ -179,7 +179,7 @@ def take_over(
 def _lacking(
     folder: Path, cells: Sequence[Cell], store: Store, problems: list[str]
 ) -> dict[str, Kept]:
-    """The cells of another folder that are not in the store, by their names."""
+    """The cells of another folder that are missing in the store, by name."""
     columns = {cell.column.name: cell.column for cell in cells}
     theirs, found = Store(folder), {}
     try:
@@ -210,7 +210,7 @@ class Workshop:
     def open_trainer(
         self, world: SimulatedWorld, options: RunOptions, tuning: Path | None
     ) -> Iterator[Training]:
-        """A fresh learner on the setup that is there, or on a new one."""
+        """A new trainer, with the present setup if it fits, else with a new one."""
         from fedrt.learning.trainer import Trainer
 
         job = (world.scenario, world.seed, options)
@@ -220,7 +220,7 @@ class Workshop:
         yield Trainer(self.held[1])
 
     def close(self) -> None:
-        """End what the setup started."""
+        """Close what the setup has started."""
         if self.held is not None:
             self.held[1].close()
             self.held = None
@@ -235,7 +235,7 @@ def carry_out(
     note: Note = print,
     show: ShowCell | None = None,
 ) -> dict[str, Kept]:
-    """Every cell by its name; those that are not kept yet are trained, one after the other."""
+    """Every cell by name; missing ones are trained, one after the other."""
     if _is_there(store.runs):
         refuse_links(store.runs, itself=True)
     found = look_up(cells, store, note)
@@ -258,7 +258,7 @@ def carry_out(
 
 
 def look_up(cells: Sequence[Cell], store: Store, note: Note = print) -> dict[str, Kept]:
-    """The cells that are kept, and those that another one's training makes known; no training.
+    """The cells that are saved, or that follow from the training of another; nothing is trained.
 
     A policy of which a cell is lacking has to be there.
     """
@@ -274,7 +274,7 @@ def look_up(cells: Sequence[Cell], store: Store, note: Note = print) -> dict[str
 
 
 def _read_all(cells: Sequence[Cell], store: Store) -> dict[str, Kept]:
-    """The kept ones of the cells; one complaint about all that are damaged or foreign."""
+    """The saved cells; one error about all that are damaged or of another scenario."""
     found, problems = {}, []
     for cell in cells:
         try:
@@ -311,7 +311,7 @@ def _train(
     note: Note,
     show: ShowCell | None,
 ) -> Kept:
-    """Train one cell from the start or from where it was stopped."""
+    """Train one cell from the start, or from where it was stopped."""
     scenario, run = cell.column.load(), store.run(cell)
     if _is_there(run) and not all((run / name).is_file() for name in ("run.json", "config.toml")):
         store.clear_run(cell, note)

@@ -140,7 +140,7 @@ QUICK_BATCH = 4
 
 
 def in_full(column: Column, dtype: str) -> Column:
-    """The column as it is trained in earnest."""
+    """The column with its full model, data and rounds."""
     return replace(column, settings=(*column.settings, f'learning.dtype="{dtype}"'))
 
 
@@ -166,7 +166,7 @@ def in_brief(column: Column) -> Column:
 def cells_of(
     columns: Iterable[Column], policies: Sequence[str], seeds: Sequence[int]
 ) -> list[Cell]:
-    """Every cell, seed by seed and column by column, so that what is alike comes together."""
+    """All cells, ordered by seed and column, so that equal work comes together."""
     return [
         Cell(column, policy, seed) for seed in seeds for column in columns for policy in policies
     ]
@@ -175,7 +175,7 @@ def cells_of(
 def to_compare(
     lines: Mapping[T, tuple[Column, str]], seeds: Sequence[int], found: Container[str]
 ) -> dict[T, list[Cell]]:
-    """The cells of each line (a policy in a column) that is there, over the seeds common to all.
+    """The cells of each line (a policy in a column), over the seeds that all lines have.
 
     A mean over seeds beside one seed would not compare like with like. Where no seed is common,
     each line has its own.
@@ -191,7 +191,7 @@ def to_compare(
 
 
 def choose_columns(columns: Sequence[Column], only: Sequence[str]) -> list[Column]:
-    """The named ones of the columns, or all where none is named."""
+    """The columns of the given names, or all if none is given."""
     known = [column.name for column in columns]
     unknown = [name for name in only if name not in known]
     if unknown:

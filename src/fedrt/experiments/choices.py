@@ -1,4 +1,4 @@
-"""What the paper leaves open, and what another choice would have cost.
+"""The effect of choices that the paper leaves open.
 
 Planning a kept cell again under a changed scenario shows the effect on time and energy without
 training: the distances stay those of the kept training, which under another choice would have been
@@ -33,7 +33,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Planned:
-    """One cell planned again under a choice, or as it was."""
+    """One cell planned again under a choice, or unchanged."""
 
     time_h: float
     energy_j: float
@@ -44,7 +44,7 @@ class Planned:
 
 
 def plan_choice(cell: Cell, kept: Kept, settings: Sequence[str]) -> Planned:
-    """The cell's whole run on its kept distances with some settings changed."""
+    """The whole run of a cell with its saved distances and some settings changed."""
     column = cell.column
     scenario = load_scenario(column.scenario, [*column.settings, *settings])
     links: list[int] = []
@@ -65,7 +65,7 @@ def plan_choice(cell: Cell, kept: Kept, settings: Sequence[str]) -> Planned:
 def plan_choices(
     columns: Iterable[Column], seeds: Sequence[int], found: Mapping[str, Kept]
 ) -> dict[str, dict[str, Planned]]:
-    """For every column that is there, FedRT under every choice: means over its seeds."""
+    """For every column that is there, FedRT under every choice: means over seeds."""
     planned = {}
     for column in columns:
         cells = [cell for seed in seeds if (cell := Cell(column, "fedrt", seed)).name in found]
@@ -78,7 +78,7 @@ def plan_choices(
 
 
 def _mean(planned: Sequence[Planned]) -> Planned:
-    """The means over seeds of each value."""
+    """The mean of each value over seeds."""
     return Planned(
         time_h=mean(each.time_h for each in planned),
         energy_j=mean(each.energy_j for each in planned),
@@ -89,7 +89,7 @@ def _mean(planned: Sequence[Planned]) -> Planned:
 
 @dataclass(frozen=True)
 class Otherwise:
-    """Best accuracies of FedRT in a column that is trained otherwise, in percent, by seed."""
+    """Best accuracies of FedRT in a column that is trained differently, in percent, by seed."""
 
     column: Column
     accuracy: dict[int, float]
@@ -100,7 +100,7 @@ class Otherwise:
 def trained_otherwise(
     columns: Iterable[Column], seeds: Sequence[int], found: Mapping[str, Kept]
 ) -> list[Otherwise]:
-    """The columns of `OTHERWISE` that are there, each beside the table's."""
+    """The columns of `OTHERWISE` that are there, each with the table's accuracies."""
     usual = {column.name: name for column, name in OTHERWISE.items()}
     made = []
     for column in columns:

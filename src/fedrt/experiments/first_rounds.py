@@ -1,4 +1,4 @@
-"""The first rounds of two small trainings in float32: what the code gives now, to hold it to later.
+"""The first rounds of two small trainings in float32, as a regression test.
 
 Cells of the table take a GPU to train again; these take seconds on any machine. Both are chosen so
 that processors and libraries agree to about seven digits (`docs/training.md`, "How far equal runs
@@ -37,7 +37,7 @@ CASES = {
 
 
 def first_rounds(case: str, data_dir: Path | None = None) -> list[dict[str, Any]]:
-    """Loss, consensus, accuracy, simulated seconds and joules per round under `fedrt`, seed 0."""
+    """Loss, distances, accuracy, seconds and joules of each round under `fedrt`, seed 0."""
     options = RunOptions(
         engine="sequential", device="cpu", data_dir=None if data_dir is None else str(data_dir)
     )

@@ -1,4 +1,4 @@
-"""What is kept of a trained cell: a small file from which everything else can be computed again.
+"""Saved cells: small files from which all results of a trained cell can be computed.
 
 Planning is cheap and needs of the training only the distances between the edge models. So a kept
 cell holds those, and what training alone can tell: losses, accuracies. Times, energies and links
@@ -52,7 +52,7 @@ AGREES = 1e-9
 
 @dataclass(frozen=True)
 class Kept:
-    """One finished cell."""
+    """A saved cell."""
 
     about: dict[str, Any]
     """Cell, policy, seed, the whole scenario as text, and where and how it was trained."""
@@ -76,7 +76,7 @@ class Kept:
         return float(self.rounds["energy_j_mean"][-1])
 
     def first_reached(self, accuracy: float) -> tuple[float, float] | None:
-        """Seconds and joules at the first evaluation that showed the accuracy; None if none did."""
+        """The time and energy of the first evaluation at or above an accuracy; None if none was."""
         there = np.flatnonzero(self.rounds["accuracy"] >= accuracy)
         if not there.size:
             return None
@@ -85,7 +85,7 @@ class Kept:
 
 
 def keep_run(cell: Cell, run: Path, about: dict[str, Any]) -> Kept:
-    """The small form of a cell's finished run directory; checked by planning it again."""
+    """The saved form of a cell's finished run, checked by planning it again."""
     from pyarrow import parquet
 
     table = parquet.read_table(run / "rounds.parquet")
@@ -106,7 +106,7 @@ def keep_run(cell: Cell, run: Path, about: dict[str, Any]) -> Kept:
 
 
 def plan_again(cell: Cell, scenario: Scenario, kept: Kept) -> NDArray[np.uint64] | None:
-    """The keys of the cell's rounds; None where times or energies differ from what is kept."""
+    """The keys of the cell's rounds; None if times or energies differ from the saved ones."""
     keys = []
     for done, key in replay(make_world(scenario, cell.seed), cell.policy, kept):
         t = done.last.t
@@ -119,7 +119,7 @@ def plan_again(cell: Cell, scenario: Scenario, kept: Kept) -> NDArray[np.uint64]
 
 
 def replay(world: SimulatedWorld, policy: str, kept: Kept) -> Iterator[tuple[GlobalRound, int]]:
-    """Every global round of a policy planned on the distances of a kept cell.
+    """Yield every global round of a policy, planned with the distances of a saved cell.
 
     With each round the key of its models: as long as they are those of the kept cell, its
     training is this policy's training too.
@@ -141,14 +141,14 @@ def replay(world: SimulatedWorld, policy: str, kept: Kept) -> Iterator[tuple[Glo
 
 
 def check_links(kept: Kept, links: int, where: str) -> None:
-    """Complain about a cell with distances of more or fewer links than the base graph has."""
+    """Raise an error about a cell whose distances do not fit the links of the base graph."""
     if kept.distance.shape[1] != links:
         found = kept.distance.shape[1]
         raise InputError(f"{where}: holds distances of {found} links; the base graph has {links}")
 
 
 def same_training(cell: Cell, others: Iterable[Kept]) -> Kept | None:
-    """The cell, if every step of its training is that of a kept one under another policy."""
+    """The cell of another policy, if every step of its training equals that of a saved cell."""
     alike = [kept for kept in others if _same_world(cell, kept)]
     if not alike:
         return None
@@ -169,7 +169,7 @@ def _same_world(cell: Cell, kept: Kept) -> bool:
 
 
 def _planned_on(world: SimulatedWorld, policy: str, kept: Kept) -> dict[str, FloatArray] | None:
-    """Times and energies of the policy, if its models are the kept ones in every round.
+    """Times and energies of the policy, if its models equal the saved ones in every round.
 
     Equal keys up to a round mean equal models there, so the distances of the next round are the
     kept ones as well: the comparison holds round by round, whatever the policy looks at.
@@ -184,7 +184,7 @@ def _planned_on(world: SimulatedWorld, policy: str, kept: Kept) -> dict[str, Flo
 
 
 def write_kept(path: Path, kept: Kept) -> None:
-    """Save a kept cell."""
+    """Write a saved cell to its file."""
     single = kept.distance.astype(np.float32)
     distance = single if np.array_equal(single, kept.distance) else kept.distance
     arrays: dict[str, NDArray[Any]] = dict(kept.rounds)
@@ -206,7 +206,7 @@ def write_kept(path: Path, kept: Kept) -> None:
 
 
 def read_kept(path: Path) -> Kept:
-    """A kept cell; a clear complaint if the file is none, or not the one its name says."""
+    """The saved cell in a file; an error if it is damaged or has another name."""
     try:
         with path.open("rb") as file:
             refuse_zip_bomb(file, path)
@@ -227,7 +227,7 @@ def read_kept(path: Path) -> Kept:
 
 
 def _check_about(path: Path, about: dict[str, Any]) -> None:
-    """Complain about a file that does not say, or says wrongly, what it is."""
+    """Raise an error about a file whose description is missing or wrong."""
     cell, policy, seed = (about.get(name) for name in ("cell", "policy", "seed"))
     text, wall_s = about.get("scenario"), about.get("train_wall_s")
     texts = (cell, policy, text, about.get("trained_as", ""))
@@ -244,7 +244,7 @@ def _check_about(path: Path, about: dict[str, Any]) -> None:
 
 
 def _check_values(path: Path, values: dict[str, NDArray[Any]]) -> None:
-    """Complain about numbers that no whole training gives."""
+    """Raise an error about numbers that no complete training can give."""
     distance, keys = values["distance"], values["keys"]
     by_round = [values[name] for name in (*PLANNED, *LEARNED)]
     whole = (
@@ -267,14 +267,14 @@ def _check_values(path: Path, values: dict[str, NDArray[Any]]) -> None:
 
 
 def _grows(values: NDArray[Any]) -> bool:
-    """Whether sums over rounds can be these: finite, never falling, above 0 at the end."""
+    """Whether values can be sums over rounds: finite, never decreasing, positive at the end."""
     if not np.isfinite(values).all():
         return False
     return bool((np.diff(values, prepend=0.0) >= 0).all() and values[-1] > 0)
 
 
 def kept_files(cells: Path, problems: list[str]) -> list[Path]:
-    """The files of the cells in all columns; folders that cannot be read add to the problems."""
+    """The files of the cells in all columns; unreadable folders add to the problems."""
     columns = [entry for entry in _entries(cells, problems) if entry.is_dir()]
     files = [entry for column in columns for entry in _entries(column, problems)]
     return [path for path in files if path.suffix == ".npz"]

@@ -1,4 +1,4 @@
-"""The paper's own figures, as printed in its table."""
+"""The numbers printed in the paper's table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _table() -> dict[str, Any]:
 
 
 def paper_value(method: str, column: str, quantity: str) -> float | None:
-    """Hours, joules per device, or percent; None for what the paper does not have."""
+    """The paper's hours, joules per device, or percent; None if it has no such value."""
     table = _table()
     if method not in table["methods"] or column not in table["columns"]:
         return None
@@ -29,6 +29,6 @@ def paper_value(method: str, column: str, quantity: str) -> float | None:
 
 
 def paper_saving(baseline: str, column: str) -> float | None:
-    """The part of a baseline's time that the paper's FedRT saves."""
+    """The share of a baseline's time that the paper's FedRT saves."""
     ours, theirs = paper_value("fedrt", column, "time"), paper_value(baseline, column, "time")
     return None if ours is None or theirs is None else 1 - ours / theirs

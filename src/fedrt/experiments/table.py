@@ -17,7 +17,7 @@ HOUR_S = 3600.0
 
 @dataclass(frozen=True)
 class Figure:
-    """One quantity: ours over the seeds, and the paper's, scaled to as many rounds as ours had."""
+    """One quantity: our values over seeds, and the paper's, scaled to our number of rounds."""
 
     ours: tuple[float, ...]
     paper: float | None
@@ -28,12 +28,12 @@ class Figure:
 
     @property
     def std(self) -> float:
-        """Sample deviation over seeds; 0 for one."""
+        """The sample deviation over seeds; 0 for one seed."""
         return float(np.std(self.ours, ddof=1)) if len(self.ours) > 1 else 0.0
 
     @property
     def ratio(self) -> float | None:
-        """Ours over the paper's."""
+        """Our mean divided by the paper's value."""
         return None if self.paper is None else self.mean / self.paper
 
 
@@ -62,7 +62,7 @@ def table_rows(
     seeds: Sequence[int],
     found: Mapping[str, Kept],
 ) -> list[Row]:
-    """A row for every column and policy, over the seeds that are there for it and for FedRT."""
+    """A row for every column and policy, over the seeds that it and FedRT have."""
     rows = []
     for column in columns:
         share = _share_of_rounds(column)
@@ -78,7 +78,7 @@ def table_rows(
 
 
 def _share_of_rounds(column: Column) -> float:
-    """The part of the paper's rounds that the column has; 1 for one that the paper has not."""
+    """The share of the paper's rounds that the column has; 1 if the paper has no such column."""
     if paper_value("fedrt", column.name, "time") is None:
         return 1.0
     full = Column(column.name, column.title, column.scenario).load()
@@ -120,7 +120,7 @@ def _reached(kept: Kept, target: float | None) -> tuple[float, float] | None:
 
 
 def csv_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """The rows as plain named values, an entry for each number in the table."""
+    """The rows as named values, one entry for each number in the table."""
     return [_csv_row(row) for row in rows]
 
 

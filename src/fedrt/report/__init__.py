@@ -1,1 +1,1 @@
-"""Tables, figures and progress for people, from results; never plans or trains."""
+"""Tables, figures and the HTML page, made from results."""

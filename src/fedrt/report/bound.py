@@ -51,7 +51,7 @@ def bound_table(scenario: Scenario, results: Sequence[BoundResult]) -> Table:
 
 
 def breaches(results: Sequence[BoundResult], i: int) -> str:
-    """What a policy does that the bound's plans may not, over the seeds; - for nothing."""
+    """A phrase on how a policy is outside the bound's limits; - if it is not."""
     found = [beyond_limits(each.bound, each.runs[i]) for each in results]
     values = {name: [float(each[name]) for each in found] for name in WORDS}
     said = [
@@ -63,7 +63,7 @@ def breaches(results: Sequence[BoundResult], i: int) -> str:
 
 
 def limits_sentence(results: Sequence[BoundResult]) -> str:
-    """Over which plans the bound is, in words."""
+    """A sentence that says which plans the bound is about."""
     limits = [each.bound for each in results]
     if limits[0].rho is None:
         rho = "no contraction limit"

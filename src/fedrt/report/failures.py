@@ -1,4 +1,4 @@
-"""What failed in runs and what it cost, for the terminal."""
+"""Failures in runs and their cost, for the terminal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_SHOWN = 5
 
 
 def failure_rows(faults: Mapping[str, Any]) -> dict[str, str]:
-    """Lines for the outcome of one run: what they are about, and what happened."""
+    """The lines about failures in one run: heading and text."""
     updates = faults["updates"]
     failed = ", ".join(f"{updates[name]} {name}" for name in COUNTS[2:] if updates[name])
     rows = {"updates counted": f"{updates['delivered']} of {updates['expected']}"}
@@ -47,7 +47,7 @@ def failure_rows(faults: Mapping[str, Any]) -> dict[str, str]:
 
 
 def failures_table(results: Mapping[str, Sequence[Summary]]) -> Table | None:
-    """What failed, one row per policy, mean over seeds; None where nothing can fail."""
+    """The failures of each policy, mean over seeds; None if nothing can fail."""
     if not all("faults" in run for runs in results.values() for run in runs):
         return None
     table = Table(

@@ -1,4 +1,4 @@
-"""Pictures of sweeps, sizings and fronts; the one home of matplotlib, which is optional.
+"""Figures of sweeps, sizings and fronts, with matplotlib, which is optional.
 
 Readable without colours: every policy has its own marker and line style, the same in every picture.
 """
@@ -53,7 +53,7 @@ LOG_FROM = 5.0
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure of its own, outside pyplot's global state, in inches."""
+    """An empty figure of a size in inches, outside pyplot's global state."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -64,7 +64,7 @@ def new_figure(width: float, height: float) -> Figure:
 def save_figure(
     figure: Figure, folder: Path, stem: str, kinds: Sequence[str] = ("png", "svg")
 ) -> None:
-    """Write the figure as PNG, SVG or PDF; the same figure gives the same bytes."""
+    """Write the figure as PNG, SVG or PDF, reproducibly to the byte."""
     import matplotlib
 
     with warnings.catch_warnings(), matplotlib.rc_context({"svg.hashsalt": "fedrt"}):
@@ -79,7 +79,7 @@ def save_figure(
 
 
 def policy_style(policy: str, policies: Sequence[str]) -> dict[str, Any]:
-    """Colour, marker and line of a policy; users' own come after the shipped ones."""
+    """The colour, marker and line style of a policy; users' own come after the shipped ones."""
     own = [name for name in policies if name not in POLICIES]
     i = [*POLICIES, *own].index(policy)
     return {
@@ -93,12 +93,12 @@ def policy_style(policy: str, policies: Sequence[str]) -> dict[str, Any]:
 
 
 def plain(text: str) -> str:
-    """The text with nothing in it that matplotlib would take for mathematics."""
+    """The text with characters escaped that matplotlib would read as mathematics."""
     return text.replace("$", r"\$")
 
 
 def set_log(axes: Axes, axis: str, values: Sequence[float]) -> None:
-    """A logarithmic axis with plain numbers, where its values span a wide range."""
+    """Make an axis logarithmic, with plain numbers, if its values span a wide range."""
     if min(values) <= 0 or max(values) < LOG_FROM * min(values):
         return
     (axes.set_xscale if axis == "x" else axes.set_yscale)("log")
@@ -108,7 +108,7 @@ def set_log(axes: Axes, axis: str, values: Sequence[float]) -> None:
 
 
 def plain_log(line: Axis) -> None:
-    """Plain numbers on a logarithmic axis of few decades."""
+    """Show plain numbers on a logarithmic axis of few decades."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     line.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
@@ -117,14 +117,14 @@ def plain_log(line: Axis) -> None:
 
 
 def tidy_axes(axes: Axes) -> None:
-    """A light grid behind the data and no box around it."""
+    """Draw a light grid behind the data and no box around it."""
     axes.grid(visible=True, which="major", color="#dddddd", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
 
 
 def draw_seeds(axes: Axes, x: FloatArray, values: FloatArray, style: Mapping[str, Any]) -> None:
-    """The mean over seeds as a line, their range as a band; (seeds, rounds), NaN is left out.
+    """Draw the mean over seeds as a line and their range as a band, leaving out NaN.
 
     Where x differs between seeds its mean is taken.
     """
@@ -138,7 +138,7 @@ def draw_seeds(axes: Axes, x: FloatArray, values: FloatArray, style: Mapping[str
 
 
 def legend_below(figure: Figure, *panels: Axes, inches: float = 1.5) -> None:
-    """One legend of all lines in the panels, in as few rows as columns of that width allow.
+    """Draw one legend of all lines below the panels.
 
     In more where its words are too long for that.
     """
@@ -168,7 +168,7 @@ def legend_below(figure: Figure, *panels: Axes, inches: float = 1.5) -> None:
 
 
 def sweep_figure(sweep: Sweep, outcomes: Sequence[Outcome]) -> Figure:
-    """Time against one varied setting, a panel for every combination of the others."""
+    """Time against one varied setting, with a panel for every combination of the others."""
     x_key = x_axis_key(sweep)
     others = {key: words for key, words in sweep.vary.items() if key != x_key}
     panels = [dict(zip(others, words, strict=True)) for words in product(*others.values())]
@@ -204,7 +204,7 @@ def x_axis_key(sweep: Sweep) -> str:
 
 
 def short_names(keys: Iterable[str]) -> dict[str, str]:
-    """Each setting without its section where that still tells them apart."""
+    """The names of settings without their sections, where they stay distinct."""
     last = {key: key.rpartition(".")[2] for key in keys}
     names = list(last.values())
     return {key: name if names.count(name) == 1 else key for key, name in last.items()}
@@ -217,7 +217,7 @@ def is_number(word: str) -> bool:
 
 
 def times(outcome: Outcome) -> Iterator[float]:
-    """Every total time of a point in seconds."""
+    """All total times of a point in seconds."""
     return (run["total_time_s"] for runs in outcome.results.values() for run in runs)
 
 
@@ -229,7 +229,7 @@ def panel_outcomes(outcomes: Sequence[Outcome], panel: Mapping[str, str]) -> lis
 def draw_panel(
     axes: Axes, sweep: Sweep, key: str, outcomes: Sequence[Outcome], size: float
 ) -> None:
-    """One line per policy; words on the axis stand side by side and are not joined."""
+    """Draw one line per policy; values that are words are not joined by lines."""
     words = sweep.vary[key]
     numeric = all(map(is_number, words))
     place = {word: float(setting_value(word)) if numeric else i for i, word in enumerate(words)}
@@ -258,7 +258,7 @@ def draw_panel(
 
 
 def size_figure(found: Sizing, policy: str, scenario: str) -> Figure:
-    """Every value tried, its time on each seed, the deadline and the answer."""
+    """All values tried, their times on each seed, the deadline and the answer."""
     figure = new_figure(6.4, 4.4)
     axes = figure.subplots()
     ran = [each for each in found.tries if each.problem is None]
@@ -298,7 +298,7 @@ def size_figure(found: Sizing, policy: str, scenario: str) -> Figure:
 
 
 def mark_answer(axes: Axes, found: Sizing, size: float) -> None:
-    """A ring around the answer, with its value."""
+    """Draw a ring around the answer, with its value."""
     if found.answer is None:
         return
     value, time = found.answer.value, found.answer.worst_s / size
@@ -339,7 +339,7 @@ def front_figure(sweep: Sweep, points: Sequence[FrontPoint]) -> Figure:
 
 
 def explain_front(axes: Axes, over: bool) -> None:
-    """Legend entries for what fill, ring and band mean, drawn nowhere."""
+    """Legend entries that explain fill, ring and band."""
     grey: dict[str, Any] = {"color": GREY, "marker": "o", "linestyle": "none"}
     axes.plot([], [], **grey, label="efficient")
     axes.plot([], [], **grey, mfc="white", label="not efficient")

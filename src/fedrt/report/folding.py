@@ -1,4 +1,4 @@
-"""Long names on several lines, so that tables and legends have room for the rest."""
+"""Breaking long names into several lines, for tables and legends."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ NAME_WIDTH = 16
 
 
 def folded(name: str, width: int = 12) -> str:
-    """A setting's name for a table, a line for as many of its parts as fit into the width."""
+    """The name of a setting on several lines of a width."""
     return escape("\n".join(name_lines(name, width)))
 
 
 def folded_policy(name: str) -> str:
-    """A policy's name or import path for a table; a part too long by itself is cut."""
+    """The name or import path of a policy on several lines; a part that is too long is cut."""
     lines = name_lines(name, NAME_WIDTH)
     starts = range(0, max(map(len, lines)), NAME_WIDTH)
     cut = (line[i : i + NAME_WIDTH] for line in lines for i in starts)
@@ -26,7 +26,7 @@ def folded_policy(name: str) -> str:
 
 
 def name_lines(name: str, width: int) -> list[str]:
-    """The name in pieces that begin at a dot, an underscore, a colon, a parenthesis or a space."""
+    """The name in parts that begin at a dot, underscore, colon, parenthesis or space."""
     lines = [""]
     for part in re.findall(r"[._:( ]*[^._:( ]+|[._:( ]+", printable(name)):
         if lines[-1] and len(lines[-1] + part) > width:

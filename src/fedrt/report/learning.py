@@ -1,4 +1,4 @@
-"""Tables and pictures of trained runs."""
+"""Tables and figures of trained runs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def print_run(summary: Summary, whole_s: float, *, resumed: bool = False) -> None:
-    """The outcome of one trained run on stdout; `whole_s` are the real seconds of the command."""
+    """Print the outcome of one trained run; `whole_s` are the real seconds of the command."""
     console = Console()
     table = Table(
         title=escape(f"{summary['scenario']}, {summary['policy']}, seed {summary['seed']}"),
@@ -65,7 +65,7 @@ def print_run(summary: Summary, whole_s: float, *, resumed: bool = False) -> Non
 
 
 def _real_time(rounds_s: float, whole_s: float, resumed: bool) -> str:
-    """The whole command's, and the part of it that training, mixing and evaluating took."""
+    """The real time of the command, and the part that training and evaluation took."""
     whole, rounds = readable_time(whole_s), readable_time(rounds_s)
     if resumed:
         return f"{whole} since resumed; all rounds took {rounds}"
@@ -105,7 +105,7 @@ def _percent(value: Mapping[str, float | list[float]]) -> str:
 
 
 def _paired(runs: Sequence[Summary], first: Sequence[Summary]) -> list[str]:
-    """Differences in best accuracy and in time to the first policy."""
+    """Differences to the first policy in best accuracy and in time."""
     if runs is first:
         return ["", ""]
     apart = differences(runs, first)
@@ -118,7 +118,7 @@ def _paired(runs: Sequence[Summary], first: Sequence[Summary]) -> list[str]:
 
 
 def print_training_comparison(scenario: Scenario, results: Mapping[str, Sequence[Summary]]) -> None:
-    """Time, energy and accuracy on stdout."""
+    """Print time, energy and accuracy of all policies."""
     console, results = Console(), labelled(results)
     console.print(comparison_table(scenario, results))
     console.print(accuracy_table(results))

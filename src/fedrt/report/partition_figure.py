@@ -1,4 +1,4 @@
-"""A picture of who holds what: samples of every class on every device, edge by edge."""
+"""A figure of a partition: samples of every class on every device, by edge server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_LABELS = 20
 
 
 def partition_figure(class_counts: IntArray, edge_of_device: IntArray, title: str) -> Figure:
-    """Classes down, devices across in groups by edge, darker for more samples; sizes on top.
+    """Classes against devices grouped by edge server, darker for more samples; sizes on top.
 
     `class_counts` is devices x classes. Columns are ordered by edge whatever the order given.
     """
@@ -84,7 +84,7 @@ def _draw_sizes(axes: Axes, sizes: IntArray, what: str) -> None:
 
 
 def _mark_edges(both: tuple[Axes, Axes], edge: IntArray, by_edge: bool) -> None:
-    """Lines between edges and their numbers under the middle of each group."""
+    """Draw lines between edge servers and their numbers under each group."""
     bars, matrix = both
     starts = np.flatnonzero(np.diff(edge, prepend=-1))
     ends = np.append(starts[1:], len(edge))
@@ -101,6 +101,6 @@ def _mark_edges(both: tuple[Axes, Axes], edge: IntArray, by_edge: bool) -> None:
 
 
 def save_picture(figure: Figure, path: Path) -> None:
-    """Write the figure whole, in the format the name ends with."""
+    """Write the figure atomically, in the format of its name."""
     kind = path.suffix.lower().removeprefix(".")
     write_whole(path, lambda temporary: figure.savefig(temporary, format=kind, dpi=150))

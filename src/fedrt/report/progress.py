@@ -1,4 +1,4 @@
-"""Progress on stderr: a bar in a terminal, elsewhere lines for what takes long."""
+"""Progress on stderr: a bar in a terminal, else lines for long work."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def _bar(total: int | None, *, quiet: bool = False) -> Iterator[Progress | None]:
-    """A bar on stderr; None if that is no terminal."""
+    """A progress bar on stderr; None if that is not a terminal."""
     if quiet or not sys.stderr.isatty():
         yield None
         return
@@ -39,7 +39,9 @@ def _bar(total: int | None, *, quiet: bool = False) -> Iterator[Progress | None]
 def round_progress(
     total: int | None, *, quiet: bool = False, lines: bool = False
 ) -> Iterator[Callable[[str, int], Callable[[Any], None]] | None]:
-    """Gives `start(policy, seed)`, which returns what to call after each round; None if quiet.
+    """A function `start(policy, seed)` that returns the callback for each round.
+
+    None if it is to be quiet.
 
     Without a total the bar only shows that something goes on. With `lines` there is a line for
     every tenth of the total where there is no terminal.
@@ -58,13 +60,13 @@ def round_progress(
 
 
 def say_without_terminal(line: str) -> None:
-    """A line on stderr, unless a bar stands there."""
+    """Print a line on stderr, unless there is a progress bar."""
     if not sys.stderr.isatty():
         print(line, file=sys.stderr, flush=True)
 
 
 def _lines(total: int) -> Callable[[str, int], Callable[[Any], None]]:
-    """The same as lines on stderr."""
+    """Progress as lines on stderr."""
     done = 0
 
     def start(policy: str, seed: int) -> Callable[[Any], None]:
@@ -84,7 +86,7 @@ def _lines(total: int) -> Callable[[str, int], Callable[[Any], None]]:
 def training_progress(
     rounds: int, *, quiet: bool = False
 ) -> Iterator[Callable[[Any], None] | None]:
-    """Gives what to call after each round of a trained run; shows accuracy and simulated time.
+    """The callback for each round of a trained run; shows accuracy and simulated time.
 
     Without a terminal it prints a line now and then instead of a bar.
     """
@@ -109,7 +111,7 @@ def training_progress(
 
 @contextmanager
 def cell_progress(name: str, rounds: int) -> Iterator[Callable[[Any], None] | None]:
-    """Gives what to call after each round of a cell; None without a terminal."""
+    """The callback for each round of a cell; None without a terminal."""
     with _bar(rounds) as bar:
         if bar is None:
             yield None
@@ -119,7 +121,7 @@ def cell_progress(name: str, rounds: int) -> Iterator[Callable[[Any], None] | No
 
 
 def _line(done: Any, rounds: int, text: str) -> None:
-    """A line for every tenth of a run."""
+    """Print a line for every tenth of a run."""
     number = done.last.t + 1
     if number * 10 // rounds > (number - 1) * 10 // rounds:
         print(f"round {number} of {rounds}: {text}", file=sys.stderr, flush=True)
@@ -129,7 +131,7 @@ def _line(done: Any, rounds: int, text: str) -> None:
 def comparison_progress(
     total: int, *, quiet: bool = False
 ) -> Iterator[Callable[[str, int, Any], None] | None]:
-    """Gives what to call after each round of each policy and seed."""
+    """The callback for each round of each policy and seed."""
     with round_progress(total, quiet=quiet, lines=True) as start:
         if start is None:
             yield None

@@ -36,7 +36,7 @@ CAPTION = (
 
 
 def row_cells(name: str, row: Row) -> list[str]:
-    """The words of one row, under HEADS."""
+    """The texts of one row, under HEADS."""
     time, energy, accuracy = row.time, row.energy, row.accuracy
     apart = "" if accuracy.paper is None else f"{accuracy.mean - accuracy.paper:+.2f}"
     return [
@@ -75,7 +75,7 @@ def _saving(saving: Figure | None) -> list[str]:
 
 
 def _reached(row: Row) -> str:
-    """Mean time and energy until the paper's accuracy, over the seeds that reached it."""
+    """The mean time and energy to the paper's accuracy, over the seeds that reached it."""
     if row.accuracy.paper is None:
         return ""
     there = [each for each in row.reached if each is not None]
@@ -121,7 +121,7 @@ def markdown_table(rows: Sequence[Row]) -> str:
 
 
 def latex_table(rows: Sequence[Row]) -> str:
-    """One tabular for booktabs: ours with the paper's in brackets, a block for each column."""
+    """One LaTeX tabular: our values with the paper's in brackets, a block per column."""
     lines = [
         r"\begin{tabular}{lrrrr}",
         r"\toprule",
@@ -154,7 +154,7 @@ def _latex_figure(figure: Figure, digits: str) -> str:
 def markdown_choices(
     planned: Mapping[str, Mapping[str, Planned]], trained: Sequence[Otherwise]
 ) -> str:
-    """What each open choice does to FedRT: time and links planned again, accuracy as trained."""
+    """The effect of each open choice on FedRT: time, links and accuracy."""
     lines = _choice_lines(planned) if planned else []
     if trained:
         lines += [
@@ -167,7 +167,7 @@ def markdown_choices(
 
 
 def _otherwise(each: Otherwise) -> str:
-    """Every seed's accuracy, with the table's where that is there too."""
+    """The accuracy of every seed, beside the table's if it is there."""
     said = []
     for seed, value in each.accuracy.items():
         usual = f" ({each.usual[seed]:.2f})" if seed in each.usual else ""
@@ -176,7 +176,7 @@ def _otherwise(each: Otherwise) -> str:
 
 
 def _choice_lines(planned: Mapping[str, Mapping[str, Planned]]) -> list[str]:
-    """What was planned again, a column for each title; there is at least one."""
+    """The lines about runs planned again, a column for each title."""
     titles = list(planned)
     usual = {title: next(iter(own.values())) for title, own in planned.items()}
     lines = [
@@ -226,7 +226,7 @@ BEYOND_CAPTION = (
 
 
 def markdown_beyond(held: Sequence[Pair]) -> str:
-    """Trained policies held against FedRT, a row for each setting."""
+    """Trained policies compared with FedRT, a row for each setting."""
     lines = [BEYOND_CAPTION, "", "| " + " | ".join(BEYOND_HEADS) + " |"]
     lines.append("|---" * len(BEYOND_HEADS) + "|")
     lines += ["| " + " | ".join(_beyond_cells(pair)) + " |" for pair in held]
@@ -262,7 +262,7 @@ def _tex(text: str) -> str:
 
 
 def print_table(rows: Sequence[Row]) -> None:
-    """The table on stdout, a part for each column."""
+    """Print the table, a part for each column."""
     console = Console()
     for title, own in by_column(rows):
         table = Table(title=escape(title))

@@ -1,4 +1,4 @@
-"""The paper's figures from kept cells: a panel for each setting, one line a method."""
+"""The paper's figures from saved cells: a panel for each setting, a line for each method."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ DATA = {"cifar10": "CIFAR-10", "fmnist": "FMNIST", "femnist": "FEMNIST"}
 
 
 class _Curves:
-    """The kept cells of one line of a panel, one for each seed."""
+    """The saved cells of one line of a panel, one for each seed."""
 
     def __init__(self, kept: Mapping[int, Kept]) -> None:
         self.seeds, self.kept = list(kept), list(kept.values())
 
     def stack(self, name: str) -> NDArray[np.float64]:
-        """(seeds, rounds)"""
+        """The values of all seeds, of shape (seeds, rounds)."""
         return np.stack([each.rounds[name] for each in self.kept])
 
     @property
     def rounds(self) -> NDArray[np.float64]:
-        """Numbers of the rounds from 1, as people count."""
+        """The numbers of the rounds, from 1."""
         return np.arange(1.0, len(self.kept[0].distance) + 1)
 
 
@@ -69,7 +69,7 @@ def _compared(
 
 
 def _titled(title: str, curves: Mapping[Any, _Curves]) -> str:
-    """A panel's title with the seeds it shows."""
+    """The title of a panel with the seeds it shows."""
     sets = {tuple(each.seeds) for each in curves.values()}
     if len(sets) != 1:
         return title
@@ -105,7 +105,7 @@ def convergence_figures(
 
 
 def energy_figure(policies: Sequence[str], seeds: Sequence[int], found: Found) -> Figure | None:
-    """What a device has spent by each round, mean over devices."""
+    """The energy that a device has spent by each round, mean over devices."""
 
     def draw(axes: Axes, curves: dict[str, _Curves]) -> None:
         for policy, each in curves.items():
@@ -177,7 +177,7 @@ def _by_policy(
 
 
 def _policy_line(policy: str, policies: Sequence[str]) -> dict[str, Any]:
-    """A policy's style; its markers stand beside the others', so that equal lines show both."""
+    """The style of a policy's line, with markers placed so that equal lines are both visible."""
     beside = (0.15 * policies.index(policy) / len(policies), 0.15)
     return policy_style(policy, policies) | {"label": plain(policy), "markevery": beside}
 
@@ -195,7 +195,7 @@ def _numbered_style(place: int) -> dict[str, Any]:
 def _panels(
     panels: Mapping[str, T], draw: Callable[[Axes, T], None], label: str, inches: float = 1.5
 ) -> Figure | None:
-    """A picture with one panel by round under each title; None where there is none."""
+    """A figure with one panel by round for each title; None if there are none."""
     if not panels:
         return None
     columns = min(3, len(panels))

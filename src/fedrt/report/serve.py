@@ -1,4 +1,4 @@
-"""`fedrt watch`: the page on a local address, following folders as they change. It only reads."""
+"""`fedrt watch`: serves the page on a local address and follows folders; it only reads."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FIGURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 
 
 class Watched:
-    """The newest data of the folders, made once for all who look."""
+    """The newest data of the folders, made once for all viewers."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self.paths = list(paths)
@@ -45,7 +45,7 @@ class Watched:
         self._tag = ""
 
     def data(self) -> tuple[bytes, str]:
-        """The data as JSON and a tag that changes with it."""
+        """The data as JSON, and a tag that changes with them."""
         with self._lock:
             if time.monotonic() >= self._look_again_at:
                 began, seen = time.monotonic(), signature(self.paths)
@@ -127,14 +127,14 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(text)
 
     def _host_is_ours(self) -> bool:
-        """On a loopback address only its own names: no other site can point its name here."""
+        """Whether the request names this host; on loopback, other names are refused."""
         if self.server.host not in LOOPBACK:
             return True
         name = self.headers.get("Host", "").rpartition(":")[0] or self.headers.get("Host", "")
         return name.strip("[]") in LOOPBACK
 
     def log_message(self, *args: Any) -> None:
-        """Nothing: the terminal is for the address alone."""
+        """Log nothing: the terminal shows the address only."""
 
 
 class Server(ThreadingHTTPServer):
@@ -156,8 +156,8 @@ class Server(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """Where the page is."""
+        """The address of the page."""
         return f"http://{self.host}:{self.server_address[1]}/"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A viewer who went away is no error."""
+        """Ignore viewers who disconnect."""

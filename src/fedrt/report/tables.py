@@ -55,7 +55,7 @@ def comparison_table(scenario: Scenario, results: Mapping[str, Sequence[Summary]
 
 
 def _against(runs: Sequence[Summary], baseline: Sequence[Summary]) -> str:
-    """The time against a baseline's; nothing against itself."""
+    """The time relative to a baseline's; empty for the baseline itself."""
     if runs is baseline:
         return ""
     saved = savings(runs, baseline)["mean"]
@@ -63,7 +63,7 @@ def _against(runs: Sequence[Summary], baseline: Sequence[Summary]) -> str:
 
 
 def parts_table(results: Mapping[str, Sequence[Summary]]) -> Table:
-    """Where the time goes, one row per policy."""
+    """The parts of the time (computing, upload, backhaul, waiting), one row per policy."""
     caption = "mean over edges; compute and upload are of the last devices to finish"
     table = Table(title="where the time goes", caption=caption)
     table.add_column("policy", no_wrap=True)
@@ -78,14 +78,14 @@ def parts_table(results: Mapping[str, Sequence[Summary]]) -> Table:
 
 
 def _spread(value: Mapping[str, Any]) -> str:
-    """The relative deviation over seeds, where there are several."""
+    """The relative deviation over seeds, if there are several."""
     if len(value["per_seed"]) < 2 or not value["mean"]:
         return ""
     return f" ±{value['std'] / value['mean']:.1%}"
 
 
 def print_comparison(scenario: Scenario, results: Mapping[str, Sequence[Summary]]) -> None:
-    """All tables on stdout."""
+    """Print all tables of a comparison."""
     console, results = Console(), labelled(results)
     console.print(comparison_table(scenario, results))
     console.print(parts_table(results))
@@ -118,7 +118,7 @@ def sweep_table(sweep: Sweep, outcomes: Sequence[Outcome]) -> Table:
 
 
 def point_rows(sweep: Sweep, outcome: Outcome) -> Iterator[tuple[list[str], str]]:
-    """Cells and style for each policy at one point."""
+    """The cells and style of each policy at one point."""
     ran = {
         name: {
             key: over_seeds([run[key] for run in runs])
@@ -144,7 +144,7 @@ def point_rows(sweep: Sweep, outcome: Outcome) -> Iterator[tuple[list[str], str]
 
 
 def size_table(found: Sizing, seeds: Sequence[int], policy: str) -> Table:
-    """The evidence: every value tried, its time on each seed, and whether it will do."""
+    """All values tried, their times on each seed, and whether they will do."""
     keeps = "in time" if found.overspend else "in time with every device within its budget"
     table = Table(
         title=f"{escape(policy)}, deadline {readable_time(found.deadline_s)}",
@@ -198,7 +198,7 @@ def front_table(sweep: Sweep, points: Sequence[FrontPoint]) -> Table:
 
 
 def front_cells(point: FrontPoint | None) -> list[str]:
-    """The numbers of a point of the front; None is one that strict budgets stopped."""
+    """The numbers of a point of the front; None is a point that strict budgets stopped."""
     if point is None:
         return ["infeasible", "", "", ""]
     over = number_range(point.over_by_seed, "dev") if point.over_budget_devices else "-"

@@ -1,1 +1,1 @@
-"""The HTML page of runs and studies: what a folder says, thinned, drawn in the browser."""
+"""The HTML page of runs and studies, whose charts are drawn in the browser."""

@@ -1,4 +1,4 @@
-"""What `fedrt watch` remembers from one look to the next, so that a look costs what is new.
+"""The cache of `fedrt watch`, so that an update reads only what is new.
 
 Tables are saved whole, with all rows so far, but in groups of rows that stay as they are once they
 are full: of a run with many rounds only its last groups are read again. Runs whose files have not
@@ -22,7 +22,7 @@ State = tuple[tuple[str, int, int, int], ...]
 
 
 class Cache:
-    """The runs and groups of rows that have been read, by their folders and files."""
+    """The runs and groups of rows that have been read, by folder and file."""
 
     def __init__(self) -> None:
         self._runs: dict[Path, tuple[State, PageRun]] = {}
@@ -30,7 +30,7 @@ class Cache:
         self._groups: dict[tuple[Path, tuple[str, ...]], list[tuple[object, Columns]]] = {}
 
     def run(self, path: Path) -> PageRun:
-        """The run in a folder, read again if a file of it has changed."""
+        """The run in a folder, read again if one of its files has changed."""
         state = _state(path)
         if path not in self._runs or self._runs[path][0] != state:
             self._runs.pop(path, None)
@@ -38,7 +38,7 @@ class Cache:
         return self._runs[path][1]
 
     def detail(self, run: PageRun, most: Share, problems: list[str]) -> dict[str, Any]:
-        """The details of a run, made again if the run or its share has changed."""
+        """The details of a run, made again if the run or its share of the page has changed."""
         known = self._details.get(run.path)
         if known is None or known[0] is not run or known[1] != most:
             found: list[str] = []
@@ -47,7 +47,7 @@ class Cache:
         return known[2]
 
     def columns(self, path: Path, needed: Sequence[str]) -> Columns:
-        """`read_columns`, with the groups of rows that are new."""
+        """The columns that `read_columns` gives, reading only new groups of rows."""
         return read_columns(path, needed, self._read)
 
     def _read(self, path: Path, source: Any, wanted: Sequence[str]) -> Columns:
@@ -67,7 +67,7 @@ class Cache:
 
 
 def _state(folder: Path) -> State:
-    """Changes whenever a file of the run does."""
+    """A value that changes whenever a file of the run does."""
     found = []
     try:
         with os.scandir(folder) as entries:
@@ -81,7 +81,7 @@ def _state(folder: Path) -> State:
 
 
 def _fingerprint(group: Any) -> object:
-    """Two groups of rows with the same are the same: their place, their bytes and their range."""
+    """A value that is equal only for equal groups of rows."""
     parts = [group.num_rows, group.total_byte_size]
     for i in range(group.num_columns):
         column = group.column(i)

@@ -1,4 +1,4 @@
-"""The kept cells of a folder that `fedrt reproduce` has filled: what is there, wrong or missing."""
+"""The saved cells in a folder of `fedrt reproduce`: which are there, wrong or missing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Found = dict[str, Kept]
 
 
 def read_cells(folder: Path, problems: list[str]) -> Found:
-    """The cells that read and fit together, by their names; the others add to the problems."""
+    """The cells that are valid and fit together, by name; the others add to the problems."""
     found: Found = {}
     for path in kept_files(folder / "cells", problems):
         try:
@@ -40,7 +40,7 @@ def read_cells(folder: Path, problems: list[str]) -> Found:
 
 
 def _alike(folder: Path, found: Found, problems: list[str]) -> Found:
-    """The cells without those whose settings are not those of most in their column."""
+    """The cells without those whose settings differ from most in their column."""
     settings = {name: (_meaning(k.about["scenario"]), len(k.distance)) for name, k in found.items()}
     usual: dict[str, Any] = {}
     for column in {name.partition("/")[0] for name in found}:
@@ -57,7 +57,7 @@ def _alike(folder: Path, found: Found, problems: list[str]) -> Found:
 
 @cache
 def _meaning(text: str) -> str:
-    """A scenario's text with all settings, also those that came after it was written."""
+    """A scenario's text with all settings, including those of later versions."""
     try:
         return scenario_text(read_scenario(text))
     except InputError:
@@ -65,7 +65,7 @@ def _meaning(text: str) -> str:
 
 
 def known_columns() -> dict[str, tuple[Column, tuple[str, ...]]]:
-    """Every column of the paper's table and figures by its name, with the policies it needs."""
+    """All columns of the paper's table and figures by name, with the policies they need."""
     known: dict[str, tuple[Column, tuple[str, ...]]] = {}
     for columns, policies in WHAT.values():
         for column in columns:
@@ -75,7 +75,7 @@ def known_columns() -> dict[str, tuple[Column, tuple[str, ...]]]:
 
 
 def stock(folder: Path, found: Found) -> dict[str, Any]:
-    """For every column and policy the seeds that are there, and the cells that are missing.
+    """For every column and policy, the seeds that are there and the cells that are missing.
 
     Missing are those of the usual seeds, which the command trains without being told them.
     """
@@ -118,7 +118,7 @@ def _seeds(found: Found, column: str, policy: str) -> list[int]:
 
 
 def _again(folder: Path, found: Found) -> str:
-    """The command that trains what is missing in the way that most of the cells were."""
+    """The command that trains the missing cells as most of the others were trained."""
     known = known_columns()
     ways: Counter[tuple[str, ...]] = Counter()
     for name, kept in found.items():
@@ -131,7 +131,7 @@ def _again(folder: Path, found: Found) -> str:
 
 @cache
 def _way(column: Column, text: str) -> tuple[str, ...]:
-    """The options under which a column is trained as a kept scenario says."""
+    """The options with which a column is trained like a saved scenario."""
     meaning = _meaning(text)
     if meaning == scenario_text(in_brief(column).load()):
         return ("--quick",)
@@ -142,7 +142,7 @@ def _way(column: Column, text: str) -> tuple[str, ...]:
 
 
 def origins(found: Found) -> list[dict[str, Any]]:
-    """Where and how the cells were trained: one entry for each device and set of versions."""
+    """Where and how the cells were trained: one entry per device and set of versions."""
     groups: dict[str, list[Kept]] = {}
     for kept in found.values():
         where = (kept.about.get("device"), kept.about.get("environment"))

@@ -1,4 +1,4 @@
-"""Everything the page shows, as plain data: lines, details, studies, and what could not be read."""
+"""All data of the page: lines, details, studies, and what could not be read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RECENT = 10
 
 
 def collect(paths: Sequence[Path], cache: Cache | None = None) -> dict[str, Any]:
-    """The page's data for the folders given; an InputError if there is nothing at all to show.
+    """The page's data for the given folders; an error if there is nothing to show.
 
     Whoever looks again and again gives a cache: what has not changed is not read again.
     """
@@ -85,7 +85,7 @@ def _read(paths: Sequence[Path], problems: list[str], cache: Cache) -> list[Page
 
 
 def _branches(runs: Sequence[PageRun]) -> list[str]:
-    """A line for every run that goes on from another's state with something changed."""
+    """A line for every run that branched from another."""
     lines = []
     for run in runs:
         told = run.said.run.get("branch")
@@ -105,7 +105,7 @@ def _title(paths: Sequence[Path], lines: Sequence[Line], studies: Sequence[Any])
 
 
 def _subtitle(lines: Sequence[Line]) -> str:
-    """The size of what ran, where all lines have it in common."""
+    """The size of the runs, if all lines have it in common."""
     sizes = {
         (s.fleet.num_devices, s.fleet.num_edges, s.rounds.global_rounds)
         for line in lines
@@ -124,7 +124,7 @@ def _subtitle(lines: Sequence[Line]) -> str:
 def _details(
     lines: Sequence[Line], problems: list[str], notes: list[str], cache: Cache
 ) -> list[dict[str, Any]]:
-    """Every run, with details of as many as fit."""
+    """All runs, with details of as many as fit into the page."""
     detailed = _detailed(lines, problems, notes, cache)
     return [
         {
@@ -144,7 +144,7 @@ def _details(
 def _detailed(
     lines: Sequence[Line], problems: list[str], notes: list[str], cache: Cache
 ) -> dict[Path, Any]:
-    """The details of runs by their folders: first each line's first seed, then the others."""
+    """The details of runs by folder: first each line's first seed, then the others."""
     places = [(k, i) for i, line in enumerate(lines) for k in range(len(line.runs))]
     begun = [lines[i].runs[k] for k, i in sorted(places) if lines[i].runs[k].done]
     if not begun:
@@ -156,7 +156,7 @@ def _detailed(
 
 
 def _progress(found: Found, runs: Sequence[PageRun]) -> dict[str, Any]:
-    """Global rounds done and planned over all runs, and the seconds left by their recent pace."""
+    """The global rounds done and planned over all runs, and an estimate of the seconds left."""
     unborn = max(0, found.planned - len(runs))
     each = max((run.planned for run in runs), default=0)
     paces = [_pace(run) for run in runs]
@@ -178,14 +178,14 @@ def _progress(found: Found, runs: Sequence[PageRun]) -> dict[str, Any]:
 
 
 def _pace(run: PageRun) -> float | None:
-    """Real seconds of a recent round, for runs that train."""
+    """The real seconds of a recent round, for runs that train."""
     if "wall_s" not in run.rounds or not run.done:
         return None
     return float(run.rounds["wall_s"][-RECENT:].mean())
 
 
 def _configs(lines: Sequence[Line]) -> list[dict[str, Any]]:
-    """Every config with what ran on it, and the commands that repeat it."""
+    """Every config with the runs that have it, and the commands that repeat them."""
     groups: dict[str, list[Line]] = {}
     for line in lines:
         groups.setdefault(line.runs[0].config, []).append(line)
@@ -236,7 +236,7 @@ def _differences(lines: Sequence[Line]) -> dict[str, Any] | None:
 
 
 def _flat(table: Mapping[str, Any], before: str = "") -> dict[str, str]:
-    """A nested table as `section.key` and the value's text."""
+    """A nested table as pairs of `section.key` and text."""
     flat: dict[str, str] = {}
     for key, value in table.items():
         if isinstance(value, Mapping):

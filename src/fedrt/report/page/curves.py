@@ -1,4 +1,4 @@
-"""The curves of runs: seeds of one policy on one config as a line with a band."""
+"""Curves of runs: the seeds of one policy on one config as a line with a band."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ QUANTITIES = (
 
 @dataclass(frozen=True)
 class Line:
-    """What is drawn as one line: a policy on one config, its seeds together."""
+    """One line of a chart: a policy on one config, with all its seeds."""
 
     label: str
     style: int
@@ -40,7 +40,7 @@ class Line:
 
 
 def make_lines(runs: Sequence[PageRun]) -> list[Line]:
-    """Runs in groups by config and policy; a run that is there twice gets a line of its own."""
+    """The runs grouped by config and policy; a repeated run gets a line of its own."""
     groups: dict[tuple[str, str, int], list[PageRun]] = {}
     for run in runs:
         copy = 0
@@ -61,7 +61,7 @@ def make_lines(runs: Sequence[PageRun]) -> list[Line]:
 
 
 def _labels(groups: Sequence[Sequence[PageRun]]) -> list[str]:
-    """The policy; with the scenario, or else the folder, where that alone does not tell."""
+    """The label of each line: the policy, with scenario or folder where needed."""
     firsts = [group[0] for group in groups]
     own: dict[str, str | None] = {run.said.policy: None for run in firsts}
     for run in firsts:
@@ -78,13 +78,13 @@ def _labels(groups: Sequence[Sequence[PageRun]]) -> list[str]:
 
 
 def _folder(run: PageRun) -> str:
-    """The comparison's folder, or the run's own where it stands alone."""
+    """The folder of the comparison, or of a single run."""
     alone = not (run.path.parent / "config.toml").is_file()
     return run.path.name if alone else run.path.resolve().parent.name
 
 
 def _style(policy: str, taken: Sequence[int]) -> int:
-    """The same number for a policy on every page, unless another line has it."""
+    """The style number of a policy, the same on every page unless another line has it."""
     names = list(POLICIES)
     first = names.index(policy) if policy in names else len(names)
     return next(i for i in range(first, first + len(taken) + 1) if i not in taken)
@@ -114,12 +114,12 @@ def line_data(line: Line, lines: Sequence[Line]) -> dict[str, Any]:
 
 
 def seeds_curves(seeds: Sequence[Columns], names: Sequence[str]) -> dict[str, Any]:
-    """The curves of what there is for all seeds, which have equally many rounds."""
+    """The curves over seeds, which have equally many rounds."""
     return {name: curve for name in names if (curve := _curve(seeds, name))}
 
 
 def _curve(seeds: Sequence[Columns], name: str) -> dict[str, Any] | None:
-    """Mean, least and greatest over seeds where there are values, with round and simulated time."""
+    """The mean, least and greatest value over seeds, with round and simulated time."""
     if not seeds or any(name not in rounds for rounds in seeds):
         return None
     values = np.stack([np.asarray(rounds[name], dtype=np.float64) for rounds in seeds])
@@ -158,7 +158,7 @@ def budget_range(scenario: Scenario) -> list[float] | None:
 
 
 def _mean_parts(line: Line) -> list[float] | None:
-    """Seconds of compute, upload, backhaul and waiting in ended runs, mean over seeds and edges."""
+    """The mean seconds of computing, upload, backhaul and waiting in runs that have ended."""
     ended = [run.said.summary for run in line.runs if run.said.summary is not None]
     parts = [s["time_parts"] for s in ended if isinstance(s.get("time_parts"), dict)]
     sums = [[number(each.get(name)) for name in PARTS] for each in parts]
@@ -168,7 +168,7 @@ def _mean_parts(line: Line) -> list[float] | None:
 
 
 def summary_row(line: Line, lines: Sequence[Line]) -> dict[str, Any]:
-    """The line's numbers at the end, and its time against the baselines, paired by seed."""
+    """The final numbers of a line, and its time against the baselines, paired by seed."""
     ended = {run.said.seed: run.said.summary for run in line.runs if run.said.summary is not None}
     keys = ("total_time_s", "energy_j_mean", "energy_j_max", "over_budget_devices", "over_budget_j")
     row: dict[str, Any] = {"ended": len(ended), "of": len(line.runs)}
@@ -189,21 +189,21 @@ def summary_row(line: Line, lines: Sequence[Line]) -> dict[str, Any]:
 
 
 def baselines(lines: Sequence[Line]) -> list[str]:
-    """The policies that times are held against: the usual baselines, else the first line's."""
+    """The policies with which times are compared: the usual baselines, else the first line's."""
     there = {line.policy for line in lines}
     usual = [name for name in BASELINES if name in there]
     return usual or ([lines[0].policy] if len(there) > 1 else [])
 
 
 def _twin(line: Line, policy: str, lines: Sequence[Line]) -> Line | None:
-    """The baseline's line on the same config."""
+    """The line of the baseline on the same config."""
     config = line.runs[0].config
     same = [each for each in lines if each.policy == policy and each.runs[0].config == config]
     return same[0] if same and same[0] is not line else None
 
 
 def _saving(ended: dict[int, dict[str, Any]], baseline: Line | None) -> float | None:
-    """The part of the baseline's time that is saved, mean over seeds both have ended."""
+    """The share of the baseline's time that is saved, mean over seeds that both have ended."""
     if baseline is None:
         return None
     theirs = {run.said.seed: run.said.summary for run in baseline.runs}

@@ -1,4 +1,4 @@
-"""One run in detail: rounds by cluster and link, devices over rounds, in a share of the bytes."""
+"""The details of one run: clusters, links and devices over rounds, within a size limit."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Share:
-    """How much of each run goes into the page."""
+    """How much data of each run goes into the page."""
 
     runs: int
     rounds: int
@@ -47,7 +47,7 @@ class Share:
 
 
 def share(run: PageRun, runs: int) -> Share:
-    """How many runs like this one are shown in detail, and with how many rounds and bins.
+    """How many runs like this one are shown in detail, with how many rounds and bins.
 
     All of them, unless too little would be left for each.
     """
@@ -70,7 +70,7 @@ def share(run: PageRun, runs: int) -> Share:
 
 
 def _links_per_round(run: PageRun) -> float:
-    """Rows of the links' table for each round; the most there can be if it does not read."""
+    """The rows of the links' table per round; an upper limit if it cannot be read."""
     try:
         rows = run.table("links", ("global_round",))
     except InputError:
@@ -80,7 +80,7 @@ def _links_per_round(run: PageRun) -> float:
 
 
 def detail_data(run: PageRun, most: Share, problems: list[str]) -> dict[str, Any]:
-    """What the page shows of a single run; a table that does not read adds a problem."""
+    """The page's data of a single run; an unreadable table adds a problem."""
     kept = some_rounds(run.done, most.rounds)
     data: dict[str, Any] = {
         "rounds": packed(kept, "i4"),
@@ -108,7 +108,7 @@ def detail_data(run: PageRun, most: Share, problems: list[str]) -> dict[str, Any
 
 
 def _clusters(run: PageRun, rows: Columns, kept: NDArray[np.int64], most: Share) -> dict[str, Any]:
-    """Seconds of every cluster's parts: per kept round, in all, and of the last one to finish."""
+    """The seconds of every cluster's parts in each shown round, in all, and of the slowest."""
     edges, done = run.said.scenario.fleet.num_edges, run.done
     edge = whole_numbers(rows, "edge", edges, run.path / "edges.parquet")
     place = rows["global_round"].astype(np.int64, copy=False) * edges + edge
@@ -133,7 +133,7 @@ def _clusters(run: PageRun, rows: Columns, kept: NDArray[np.int64], most: Share)
 
 
 def _links(run: PageRun, rows: Columns, kept: NDArray[np.int64], most: Share) -> dict[str, Any]:
-    """Speed, distance and fate of every link in the kept rounds; one without a row is down."""
+    """The speed, distance and use of every link in the shown rounds; without a row it is down."""
     path, edges = run.path / "links.parquet", run.said.scenario.fleet.num_edges
     ends = [whole_numbers(rows, name, edges, path) for name in ("edge", "edge2")]
     links, link_of_row = np.unique(ends[0] * edges + ends[1], return_inverse=True)
@@ -154,7 +154,7 @@ def _links(run: PageRun, rows: Columns, kept: NDArray[np.int64], most: Share) ->
 
 
 def _devices(run: PageRun, rows: Columns, kept: NDArray[np.int64], most: Share) -> dict[str, Any]:
-    """Means over bins of rounds, energy left after each bin, and the books at the end."""
+    """Means over bins of rounds, energy left after each bin, and the totals of devices."""
     path, count = run.path / "devices.parquet", run.said.scenario.fleet.num_devices
     device = whole_numbers(rows, "device", count, path)
     bin_of_round, first, last = bins(run.done, most.bins)
@@ -184,7 +184,7 @@ def _devices(run: PageRun, rows: Columns, kept: NDArray[np.int64], most: Share) 
 
 
 def partition(run: PageRun) -> dict[str, Any] | None:
-    """Samples of every class on every device, where the run has recorded them."""
+    """The samples of every class on every device, if the run has recorded them."""
     path = run.path / "partition.parquet"
     if not path.is_file():
         return None

@@ -1,4 +1,4 @@
-"""Plain data as text that can stand inside a page: arrays as base64, nothing that ends a script."""
+"""Encoding of the page's data: JSON that is safe inside a script, arrays as base64."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def packed(array: NDArray[Any], kind: str = "f4") -> dict[str, str]:
 
 
 def number(value: Any) -> float | None:
-    """A number for JSON; None for what JSON cannot say."""
+    """A number for JSON; None if it is not finite."""
     if not isinstance(value, int | float | np.number) or isinstance(value, bool):
         return None
     try:
@@ -32,7 +32,7 @@ def number(value: Any) -> float | None:
 
 
 def finite(value: Any) -> float:
-    """A number that JSON can say; a ValueError for anything else."""
+    """A finite number; a ValueError for anything else."""
     found = number(value)
     if found is None:
         raise ValueError("it must be a finite number")
@@ -40,7 +40,7 @@ def finite(value: Any) -> float:
 
 
 def plain_data(value: Any) -> Any:
-    """What JSON holds, with numbers that the page's JSON cannot say as text."""
+    """Data for JSON, with numbers as text where JSON cannot hold them."""
     return json.loads(json.dumps(value), parse_constant=str)
 
 

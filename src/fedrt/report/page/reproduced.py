@@ -1,4 +1,4 @@
-"""The paper's table and figures made again, for the page: from the cells that are there."""
+"""The reproduced table and figures for the page, from the cells that are there."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SPARSE = [3, 3]
 
 
 def read_reproduced(folder: Path, problems: list[str]) -> dict[str, Any]:
-    """The page's data of a folder that `fedrt reproduce` has filled."""
+    """The page's data of a folder of `fedrt reproduce`."""
     found = read_cells(folder, problems)
     if not found:
         raise InputError(
@@ -56,7 +56,7 @@ def read_reproduced(folder: Path, problems: list[str]) -> dict[str, Any]:
 
 
 def _column(column: Column, found: Found) -> dict[str, Any]:
-    """One column of the table: its rows beside the paper's, and its curves."""
+    """One column of the table: its rows, the paper's, and its curves."""
     own = [kept for name, kept in found.items() if name.startswith(f"{column.name}/")]
     rounds, seeds = len(own[0].distance), sorted({kept.about["seed"] for kept in own})
     policies = {kept.about["policy"]: None for kept in own}
@@ -82,7 +82,7 @@ def _column(column: Column, found: Found) -> dict[str, Any]:
 
 
 def _scenario(text: str) -> Scenario | None:
-    """The scenario that a cell was trained under, if this version still reads it."""
+    """The scenario of a cell, if this version can read it."""
     problems: list[str] = []
     try:
         return read_table(Scenario, tomllib.loads(text), "scenario", problems)
@@ -125,7 +125,7 @@ def _figure(figure: Figure) -> dict[str, Any]:
 def _lines(
     lines: Mapping[tuple[str, int], tuple[Column, str]], found: Found, names: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Policies in columns by label and look, each over the seeds that all of them have."""
+    """The lines of policies in columns, each over the seeds that all of them have."""
     seeds = sorted({kept.about["seed"] for kept in found.values()})
     return [
         {
@@ -139,7 +139,7 @@ def _lines(
 
 
 def _few_labels(found: Found) -> dict[str, Any]:
-    """Accuracy where clusters hold few labels: FedRT, and the full graph of Static-T."""
+    """Accuracy with few labels per cluster: FedRT, and Static-T with the full graph."""
     who = {"fedrt": ("FedRT", "solid"), "static-t": ("Static-T", SPARSE)}
     panels: dict[str, list[dict[str, Any]]] = {}
     for column in NON_IID:
@@ -154,7 +154,7 @@ def _few_labels(found: Found) -> dict[str, Any]:
 
 
 def _base_graphs(found: Found) -> dict[str, Any]:
-    """Accuracy of FedRT on base graphs from sparse to complete, where there is a sparse one."""
+    """Accuracy of FedRT on base graphs from sparse to complete, if there is a sparse one."""
     sparse = {column.name: column for column in BASE_GRAPHS}
     panels = {}
     for complete in COMPLETE:

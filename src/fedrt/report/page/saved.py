@@ -1,4 +1,4 @@
-"""A run directory as the page reads it: its description and its tables, whatever their state."""
+"""Reads run folders for the page, whatever their state."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NUMBERS = "biuf"
 
 @dataclass(frozen=True)
 class PageRun:
-    """One policy on one seed, with its rounds; the greater tables are read when asked for."""
+    """One policy on one seed, with its rounds; larger tables are read on demand."""
 
     path: Path
     said: SavedRun
@@ -41,7 +41,7 @@ class PageRun:
 
     @cached_property
     def done(self) -> int:
-        """Global rounds that have been saved."""
+        """The number of global rounds that have been saved."""
         return len(self.rounds["global_round"]) if self.rounds else 0
 
     @property
@@ -53,7 +53,7 @@ class PageRun:
         return "loss" in self.rounds or self.said.options is not None
 
     def table(self, name: str, needed: Sequence[str]) -> Columns | None:
-        """Rows of a greater table up to the last saved round; None if the run keeps none."""
+        """The rows of a larger table up to the last saved round; None if there is no such table."""
         path = self.path / f"{name}.parquet"
         if not path.is_file():
             return None
@@ -64,7 +64,7 @@ class PageRun:
 
 
 def read_saved(path: Path, read: Callable[[Path, Sequence[str]], Columns] | None = None) -> PageRun:
-    """A run directory's description and rounds; a clear complaint about what does not read."""
+    """The description and rounds in a run folder; an error about what cannot be read."""
     read = read or read_columns
     said = read_run(path)
     run, environment = read_json(path / "run.json"), None
@@ -95,7 +95,7 @@ def read_columns(
     needed: Sequence[str],
     read: Callable[[Path, Any, Sequence[str]], Columns] | None = None,
 ) -> Columns:
-    """The columns of a table that hold numbers, the needed ones among them.
+    """The numeric columns of a table, which must include the required ones.
 
     `rounds` is read whole, since what training adds is not known here; of others only what is
     needed. `read` takes columns out of the open file where it need not be all of it.
@@ -132,7 +132,7 @@ def to_columns(table: Any, names: Sequence[str]) -> Columns:
 
 
 def whole_numbers(columns: Columns, name: str, below: int, path: Path) -> NDArray[np.int64]:
-    """A column of places, each at least 0 and less than `below`; a complaint if one is not."""
+    """A column of whole numbers from 0 to below `below`; an error if one is not."""
     values = columns[name]
     if values.dtype.kind not in "iu" or (
         len(values) and not 0 <= values.min() <= values.max() < below

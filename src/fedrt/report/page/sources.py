@@ -1,4 +1,4 @@
-"""What the folders given to `fedrt report` hold: runs, studies, reproduced cells and figures."""
+"""What the folders given to `fedrt report` hold: runs, studies, cells and figures."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ READ = (".parquet", ".json", ".toml", ".npz", *FIGURES)
 
 @dataclass
 class Found:
-    """What there is to show. Problems are lines for people; they may stand beside good runs."""
+    """What there is to show, and problems as lines of text."""
 
     runs: list[Path] = field(default_factory=list)
     studies: list[tuple[str, Path]] = field(default_factory=list)
@@ -39,7 +39,7 @@ class Found:
 
 
 def find(paths: Sequence[Path]) -> Found:
-    """Everything in the folders given; what is wrong with a folder goes to the problems."""
+    """Everything in the given folders; what is wrong with a folder adds to the problems."""
     found = Found()
     for path in dict.fromkeys(paths):
         try:
@@ -97,7 +97,7 @@ def _look_at(path: Path, found: Found) -> None:
 
 
 def run_order(run: Path, policies: Sequence[Any]) -> tuple[int, str, int, str]:
-    """Runs by policy in the given order, then by seed, as their folders are named."""
+    """The runs sorted by policy in the given order, then by seed."""
     policy, _, seed = run.name.rpartition("-")
     names = [str(name).replace(":", ".") for name in policies]
     place = names.index(policy) if policy in names else len(names)
@@ -105,7 +105,7 @@ def run_order(run: Path, policies: Sequence[Any]) -> tuple[int, str, int, str]:
 
 
 def read_json(path: Path) -> Any:
-    """A JSON file's data; a clear complaint if it has none."""
+    """The data of a JSON file; an error if it is invalid."""
     try:
         return parse_json(read_text(path))
     except (OSError, ValueError, RecursionError) as error:
@@ -113,7 +113,7 @@ def read_json(path: Path) -> Any:
 
 
 def signature(paths: Sequence[Path]) -> tuple[tuple[str, int, int], ...]:
-    """Changes whenever a file that the page is made from does."""
+    """A value that changes whenever a file behind the page does."""
     seen = []
     for path in paths:
         for folder, folders, files in os.walk(path):

@@ -18,7 +18,7 @@ NUMBERS = ("total_time_s", "energy_j_mean", "over_budget_devices", "over_budget_
 
 
 def read_study(kind: str, folder: Path) -> dict[str, Any]:
-    """A study as the page shows it; a clear complaint about what is no outcome of its command."""
+    """The page's data of a study; an error if the file is not a result of its command."""
     path = folder / f"{kind}.json"
     data = read_json(path)
     said = read_json(folder / "run.json") if (folder / "run.json").is_file() else {}
@@ -67,7 +67,7 @@ def _sweep(data: Any) -> dict[str, Any]:
 
 
 def _labels(points: Any) -> dict[str, str]:
-    """What the page calls each policy: by the name it gives itself."""
+    """The label of each policy, by the name it gives itself."""
     names: dict[str, str | None] = {}
     for point in points:
         names |= {str(name): None for name in point["infeasible"] if str(name) not in names}
@@ -88,7 +88,7 @@ def _label(key: str) -> str:
 
 
 def _value(value: Any) -> Any:
-    """A setting's value as a number, or as text."""
+    """The value of a setting as a number, or as text."""
     plain = number(value)
     return str(value) if plain is None else plain
 
@@ -137,7 +137,7 @@ def _size(data: Any) -> dict[str, Any]:
 
 
 def _worst(of: Any) -> float:
-    """The greatest over seeds; 0 for a value that could not run."""
+    """The greatest value over seeds; 0 for a point that could not run."""
     return 0.0 if of is None else max(finite(value) for value in of["per_seed"])
 
 

@@ -1,4 +1,4 @@
-"""Less data for the same picture: the extremes of a curve, rounds in bins, some rounds of many."""
+"""Downsampling: extremes of curves, bins of rounds, and a choice of rounds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ IntArray = NDArray[np.int64]
 
 
 def extremes(values: FloatArray, most: int) -> IntArray:
-    """The places of the first and last value and of the least and greatest of each stretch.
+    """The positions of the first, last, and locally least and greatest values.
 
     At most about `most` of them, in rising order; all places where there are no more. What is kept
     is always a value that was there, and no peak goes missing. No value may be NaN.
@@ -39,14 +39,14 @@ def bins(rounds: int, most: int) -> tuple[IntArray, IntArray, IntArray]:
 
 
 def some_rounds(rounds: int, most: int) -> IntArray:
-    """At most `most` rounds at even distances, the first and the last among them."""
+    """At most `most` rounds at even distances, including the first and the last."""
     if rounds <= most:
         return np.arange(rounds)
     return np.unique(np.linspace(0, rounds - 1, max(2, most)).round().astype(np.int64))
 
 
 def mean_by(index: IntArray, values: FloatArray, count: int) -> FloatArray:
-    """The mean of the values of each index below `count`; NaN where there is none."""
+    """The mean of the values of each index below `count`; NaN if it has none."""
     number = np.bincount(index, minlength=count)
     total = np.bincount(index, values, minlength=count)
     return np.divide(total, number, out=np.full(count, np.nan), where=number > 0)

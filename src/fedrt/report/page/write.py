@@ -1,4 +1,4 @@
-"""The page as one file: template, styles, scripts, the charting library and the data."""
+"""Writes the page as one file: template, styles, scripts, charting library and data."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MARK = "<!-- a FedRT page -->"
 
 
 def write_page(paths: Sequence[Path], out: Path) -> dict[str, Any]:
-    """Write the page of the folders given; its data, for whoever wants to say more."""
+    """Write the page of the given folders; return its data."""
     data = collect(paths)
     check_out(out)
     data["figures"] = [_link(Path(figure), out.parent) for figure in data["figures"]]
@@ -42,7 +42,7 @@ def _fill(path: Path, text: bytes) -> None:
 
 
 def check_out(out: Path) -> None:
-    """Complain where no page can be written, or something else would be lost."""
+    """Raise an error if the page cannot be written, or would overwrite something else."""
     try:
         if not out.parent.is_dir():
             raise InputError(f"{out}: cannot be written: {out.parent} is not a folder")
@@ -61,14 +61,14 @@ def _is_ours(path: Path) -> bool:
 
 
 def _link(figure: Path, folder: Path) -> dict[str, str]:
-    """A figure's name and its address as seen from the page."""
+    """The name of a figure and its address relative to the page."""
     relative = os.path.relpath(figure.resolve(), folder.resolve())
     address = quote(os.fsencode(relative))
     return {"name": str(figure), "address": address}
 
 
 def page_text(title: str, data: str, *, watch: str = "") -> str:
-    """The whole page. With `watch` it asks that address for its data instead, again and again."""
+    """The text of the whole page. With `watch` it polls that address for its data."""
     template = (ASSETS / "page.html").read_text(encoding="utf-8")
     library, own = scripts()
     connect = "connect-src 'self'; " if watch else ""
@@ -93,12 +93,12 @@ def page_text(title: str, data: str, *, watch: str = "") -> str:
 
 @cache
 def scripts() -> tuple[str, str]:
-    """The charting library and our own scripts, as they stand in the page."""
+    """The charting library and our own scripts, as included in the page."""
     own = "\n".join((ASSETS / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS)
     return LIBRARY.read_text(encoding="utf-8"), f'(() => {{\n"use strict";\n{own}\n}})();\n'
 
 
 def _hash(script: str) -> str:
-    """What the page's policy knows a script by: no other one runs."""
+    """The hash of a script for the page's content security policy."""
     digest = hashlib.sha256(script.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"

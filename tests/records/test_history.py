@@ -69,6 +69,7 @@ COLUMNS = {
         "local_steps": "int64",
         "compute_s": "double",
         "upload_s": "double",
+        "upload_bytes": "double",
         "energy_j": "double",
         "spent_j": "double",
         "left_j": "double",

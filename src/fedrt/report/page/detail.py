@@ -169,9 +169,14 @@ def _devices(run: PageRun, rows: Columns, kept: NDArray[np.int64], most: Share) 
     left.ravel()[place] = rows["left_j"]
     spent_j[device], left_j[device] = rows["spent_j"], rows["left_j"]
     budget_j = spent_j + left_j
+    # A device that a plan leaves out of an edge round has no bandwidth in it.
+    trains = rows["bandwidth_hz"] > 0
     means = {
-        name: mean_by(place, rows[name], len(first) * count) for name in ("bandwidth_hz", "cpu_hz")
+        name: mean_by(place[trains], rows[name][trains], len(first) * count)
+        for name in ("bandwidth_hz", "cpu_hz")
     }
+    if not trains.all():
+        means["trains"] = mean_by(place, trains.astype(np.float64), len(first) * count)
     return {
         "edge": packed(edge, "i4"),
         "bins": {"first": packed(first, "i4"), "last": packed(last, "i4")},

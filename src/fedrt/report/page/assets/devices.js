@@ -4,6 +4,7 @@ const HEATS = {
   bandwidth_hz: { name: "bandwidth", say: (v) => saySi(v, "Hz"), colours: VIRIDIS },
   cpu_hz: { name: "CPU frequency", say: (v) => saySi(v, "Hz"), colours: VIRIDIS },
   left_j: { name: "energy left", say: sayJoules, colours: VIRIDIS },
+  trains: { name: "share of edge rounds that it trains in", say: (v) => sayPercent(v, 0), colours: VIRIDIS },
 };
 
 /** The devices shown: those of one edge server, or all; in rows, several to a row if need be. */
@@ -21,9 +22,11 @@ function heatDevices() {
   const run = theRun();
   if (!run || !run.detail.devices) return null;
   const { devices } = run.detail;
-  const { name, say, colours } = HEATS[chosen.heat];
+  // Only of runs whose plans leave devices out is it told who trains.
+  const heat = devices[chosen.heat] ? chosen.heat : "bandwidth_hz";
+  const { name, say, colours } = HEATS[heat];
   const rows = deviceRows();
-  const values = unpack(devices[chosen.heat]);
+  const values = unpack(devices[heat]);
   const [first, last] = [unpack(devices.bins.first), unpack(devices.bins.last)];
   const [edge, over, budget, spent] = ["edge", "over", "budget_j", "spent_j"].map((key) => unpack(devices[key]));
   const mean = (members, column) => {
@@ -35,14 +38,14 @@ function heatDevices() {
     }
     return count ? sum / count : NaN;
   };
-  const below = chosen.heat === "left_j" && values.some((value) => value < 0);
+  const below = heat === "left_j" && values.some((value) => value < 0);
   const sayCell = (r, c, value) => {
     const members = rows[r];
     const who = members.length === 1 ? `device ${rowName(members)}` : `devices ${rowName(members)}, mean`;
     const late = members.filter((n) => over[n]);
     const lines = [];
     if (c !== null) {
-      const when = chosen.heat === "left_j" ? `after round ${last[c]}` : sayRounds(first[c], last[c]);
+      const when = heat === "left_j" ? `after round ${last[c]}` : sayRounds(first[c], last[c]);
       lines.push([`${name}, ${when}`, make("b", {}, say(value))]);
     }
     if (members.length === 1) {
@@ -59,7 +62,7 @@ function heatDevices() {
     say: sayCell,
     sayScale: say,
     colours: below ? AROUND_ZERO : colours,
-    range: below ? (low, high) => [-Math.max(-low, high), Math.max(-low, high)] : null,
+    range: heat === "trains" ? () => [0, 1] : below ? (low, high) => [-Math.max(-low, high), Math.max(-low, high)] : null,
     xName: "global round",
     yName: rows.some((members) => members.length > 1) ? "devices, several to a row" : "device",
     marks: rows.flatMap((members, r) => (members.some((n) => over[n]) ? [r] : [])),
@@ -154,6 +157,7 @@ function fillDevices() {
   show(byId("partition"), Boolean(partition));
   if (partition) page.charts["chart-partition"].update();
   if (!devices) return;
+  show(byId("heat-trains"), Boolean(devices.trains));
   const options = [make("option", { value: "all" }, "of all edge servers")];
   for (let c = 0; c < edges; c++) options.push(make("option", { value: c }, `of edge server ${c}`));
   byId("cluster").replaceChildren(...options);

@@ -14,6 +14,7 @@ from pyarrow import parquet
 from support.failing import EVERYTHING, check_books
 from support.halves import Halves, Nobody, drawn_half
 from support.learning_cases import small
+from support.own_parts import ENGINES, set_up
 from support.paths import EXAMPLES
 from support.tiny import tiny
 from support.trained import start, train, trained
@@ -197,14 +198,19 @@ def test_an_edge_where_nobody_trains_keeps_its_model_and_takes_no_time():
     assert not torch.equal(trainer.models[1], setup.first_model)
 
 
-def test_engines_agree():
-    exact = ('learning.model="smooth-cnn"', 'learning.dtype="float64"')
+@pytest.mark.parametrize("engine", ENGINES[1:])
+def test_engines_agree(engine):
     faults = "faults.silent={kind='random',probability=0.2}"
     found = []
-    for engine, options in (("sequential", {}), ("stacked", {"chunk": 2, "workers": 1})):
-        setup = make_setup(SimulatedWorld(small(*exact, faults), 0), engine=engine, **options)
-        trainer = Trainer(setup)
-        rounds = list(simulate_rounds(setup.world, Halves(), trainer))
+    for name in ("sequential", engine):
+        setup = set_up(name, faults)
+        try:
+            trainer = Trainer(setup)
+            rounds = list(
+                simulate_rounds(setup.world, make_policy("support.halves:Halves"), trainer)
+            )
+        finally:
+            setup.close()
         found.append((trainer.models, rounds))
     (one, first), (two, second) = found
     # Eight edge rounds of float64, relative to how far they went.

@@ -1,13 +1,14 @@
-"""Plain tables as TOML text, and TOML read within limits; the standard library reads without."""
+"""Plain tables as TOML text, and TOML read within limits."""
 
 from __future__ import annotations
 
-import datetime
-import json
 import re
 import tomllib
 from collections.abc import Mapping
 from typing import Any
+
+from fedrt.errors import InputError
+from fedrt.system.extras import MissingLibraryError
 
 MOST_BITS = 10_000
 """Python refuses to write longer numbers in digits; they came in another base."""
@@ -31,39 +32,49 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def toml_text(table: Mapping[str, Any]) -> str:
-    """The table with scalars first, then one `[section]` for each table, nested ones inline."""
-    lines = [_line(key, v) for key, v in table.items() if not isinstance(v, Mapping)]
-    for key, section in table.items():
-        if isinstance(section, Mapping):
-            lines += ["", f"[{_key(key)}]"]
-            lines += [_line(name, value) for name, value in section.items()]
-    return "\n".join(lines) + "\n"
+    """The table as TOML: in every section its values first, then its tables; a list is one line."""
+    try:
+        import tomli_w
+    except ImportError:
+        raise MissingLibraryError("writing a scenario", "tomli_w") from None
+    return _lists_on_one_line(tomli_w.dumps(_writable(table), indent=1))
 
 
-def _line(key: str, value: Any) -> str:
-    return f"{_key(key)} = {_value(value)}"
+class _Long(int):
+    """A number that is written in base 16."""
+
+    def __str__(self) -> str:
+        return hex(self)
 
 
-def _key(key: str) -> str:
-    return key if re.fullmatch("[A-Za-z0-9_-]+", key) else _quoted(key)
+def _writable(value: Any, depth: int = 0) -> Any:
+    """The value with `_Long` for numbers of too many digits.
 
-
-def _quoted(text: str) -> str:
-    # TOML's basic strings are JSON's, but for DEL, which TOML wants escaped.
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return _quoted(value)
-    if isinstance(value, datetime.date | datetime.time):
-        return value.isoformat()
+    A table within others has a key of as many parts, and no more of them can be read again.
+    """
+    if depth > MOST_PARTS:
+        raise InputError(f"scenario: has lists or tables within over {MOST_PARTS} others")
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(_line(key, item) for key, item in value.items()) + " }"
+        return {key: _writable(item, depth + 1) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(_value(item) for item in value) + "]"
-    if isinstance(value, int) and value.bit_length() > MOST_BITS:
-        return hex(value)
-    return repr(value)
+        return [_writable(item, depth + 1) for item in value]
+    return _Long(value) if isinstance(value, int) and value.bit_length() > MOST_BITS else value
+
+
+def _lists_on_one_line(text: str) -> str:
+    """What tomli-w has written, which gives every item of a list a line of its own.
+
+    Only such lines begin with a space or a closing bracket, and every item ends in a comma.
+    """
+    lines: list[list[str]] = []
+    for line in text.split("\n"):
+        if not line.startswith((" ", "]")):
+            lines.append([line])
+            continue
+        item, before = line.strip(), lines[-1]
+        if item.startswith("]"):
+            before[-1] = before[-1].removesuffix(",")
+        elif not before[-1].endswith("["):
+            before.append(" ")
+        before.append(item)
+    return "\n".join(map("".join, lines))

@@ -7,15 +7,19 @@ from importlib.machinery import PathFinder
 
 from fedrt.errors import InputError
 
-EXTRAS = {
+EXTRAS: dict[str, tuple[str, str | None]] = {
     "torch": ("torch", "learning"),
     "sklearn": ("scikit-learn", "learning"),
     "matplotlib": ("matplotlib", "plots"),
     "tensorboard": ("tensorboard", "tensorboard"),
     "datasets": ("datasets", "datasets"),
     "ray": ("ray", "ray"),
+    "tomli_w": ("tomli-w", None),
 }
-"""Module -> the name a person knows it by, and the extra of this package that brings it."""
+"""Module -> the name a person knows it by, and the extra of this package that brings it.
+
+None: the package itself does, but who runs it from a checkout may lack it.
+"""
 
 
 class MissingLibraryError(InputError):
@@ -23,9 +27,8 @@ class MissingLibraryError(InputError):
 
     def __init__(self, what: str, module: str) -> None:
         name, extra = EXTRAS[module]
-        super().__init__(
-            f"{what}: needs {name}, which is not installed: pip install 'fedrt[{extra}]'"
-        )
+        brings = name if extra is None else f"'fedrt[{extra}]'"
+        super().__init__(f"{what}: needs {name}, which is not installed: pip install {brings}")
 
 
 def need(what: str, module: str) -> None:

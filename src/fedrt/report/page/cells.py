@@ -21,7 +21,7 @@ from fedrt.experiments.cells import (
 )
 from fedrt.experiments.kept import Kept, kept_files, read_kept
 from fedrt.report.page.encode import number, plain_data
-from fedrt.scenario import read_scenario, scenario_text
+from fedrt.scenario import read_scenario
 
 Found = dict[str, Kept]
 
@@ -57,9 +57,9 @@ def _alike(folder: Path, found: Found, problems: list[str]) -> Found:
 
 @cache
 def _meaning(text: str) -> str:
-    """A scenario's text with all settings, including those of later versions."""
+    """All settings of a scenario, including those of versions later than its text."""
     try:
-        return scenario_text(read_scenario(text))
+        return repr(read_scenario(text))
     except InputError:
         return text
 
@@ -133,10 +133,10 @@ def _again(folder: Path, found: Found) -> str:
 def _way(column: Column, text: str) -> tuple[str, ...]:
     """The options with which a column is trained like a saved scenario."""
     meaning = _meaning(text)
-    if meaning == scenario_text(in_brief(column).load()):
+    if meaning == repr(in_brief(column).load()):
         return ("--quick",)
     for dtype in DTYPES[1:]:
-        if meaning == scenario_text(in_full(column, dtype).load()):
+        if meaning == repr(in_full(column, dtype).load()):
             return ("--dtype", dtype)
     return ()
 

@@ -81,9 +81,9 @@ def control() -> str:
             *servers,
             f"| `fedrt-plus`, a whole decision, 8 edges x 9 devices |"
             f" {ms(small.earlier_edge_round, 1)} ms, {ms(small.last_edge_round, 1)} with links"
-            " (5 asked) | | |",
+            " (aim 5) | | |",
             f"| the same, 500 edges x 200 devices | {large.earlier_edge_round.median_s:.2f} s,"
-            f" {large.last_edge_round.median_s:.2f} with links (1 asked) | | |",
+            f" {large.last_edge_round.median_s:.2f} with links (aim 1) | | |",
         ]
     )
 
@@ -95,13 +95,13 @@ SIDES = {
     "fedrt-plain": ("`sequential` in two processes", "1"),
     "fedrt-sequential": ("`sequential`, two threads", "1"),
 }
-"""The sides of the benchmark beside others, with the ratio that was asked for."""
+"""The sides of the benchmark beside others, with the ratio that is the aim."""
 
 
 def peers(name: str) -> str:
     """A round of training beside others, from the file of that name."""
     sides = measured(name).sides
-    lines = ["| | s, median (quartiles) | turns | times ours | asked |", "|---|---|---|---|---|"]
+    lines = ["| | s, median (quartiles) | turns | times ours | aim |", "|---|---|---|---|---|"]
     for each in [
         *(known for known in SIDES if known in sides),
         *(s for s in sides if s not in SIDES),

@@ -18,7 +18,7 @@ from held_out import BUDGETS_J, PRESETS
 
 PLUS = "fedrt-plus"
 NEAR_POINTS = 0.3
-"""So far below `fedrt` an accuracy may be: what was asked for."""
+"""How far below that of `fedrt` an accuracy may be: our aim."""
 BOUND_SETTINGS = ("cifar10-iid-1.5j", "cifar10-iid-2j", "femnist-1.5j", "femnist-2j", "fmnist-iid")
 """The columns that are trained in the settings of the bound."""
 HELD_OUT = [f"{title} {joules:g}" for title in PRESETS for joules in BUDGETS_J]
@@ -205,7 +205,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def beyond_trained_said() -> str:
-    """Which settings keep the accuracy that was asked for, and which do not."""
+    """Which settings reach the aim for accuracy, and which do not."""
     lines = []
     for what, words in (
         ("late", "the mean of the last ten evaluations"),

@@ -58,7 +58,7 @@ class RoundState:
     seen: Observation
     books: GivenAllowance
     local_steps_given: bool
-    """Whether the sender said how many local steps `cycles` stands for."""
+    """Whether the state gives the number of local steps behind `cycles`."""
     contraction_limit_given: bool = False
     schema_version: int = 1
     """The form in which the sender wants the answer."""

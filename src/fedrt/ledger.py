@@ -79,7 +79,7 @@ class ReferenceRound:
     contraction: float
     """What its gossip over them leaves of the servers' distance to their average; 1 before."""
     slowness: Slowness | None
-    """What the reports of past edge rounds let expect of devices that turn out slower than planned;
+    """What past reports predict about devices that compute more slowly than planned;
     None where the scenario has none such."""
 
     def __post_init__(self) -> None:

@@ -1,7 +1,7 @@
 """The outcome of an edge round: seconds, joules and bytes, updates that arrived, failures.
 
-A simulated world computes it from the cost model; on real devices it is measured. What a run needs
-to go on after it was stopped is all in here.
+A simulated world computes it from the cost model; on real devices it is measured. It holds
+everything that a stopped run needs in order to resume.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Randomness keyed by what is drawn, never by the order of asking.
 
-Every draw names its subject and the round; element i of a stream belongs to the thing whose key is
-i, whoever else is asked for. So results do not move with batching, worker count or a new consumer,
+Every draw names its subject and the round; element i of a stream belongs to the object with the key
+i, whatever else is drawn. So results do not change with batching, worker count or a new consumer,
 and all policies see the same world.
 """
 
@@ -29,7 +29,7 @@ def uniforms(keys: KeyArray, seed: int, name: str, *key: int) -> FloatArray:
 
 
 def normals(keys: KeyArray, seed: int, name: str, *key: int) -> FloatArray:
-    """A standard normal value for each of the keys, likewise."""
+    """One standard normal value for each of the keys, keyed like `uniforms`."""
     return stream(seed, name, *key).standard_normal(int(keys.max(initial=0)) + 1)[keys]
 
 

@@ -43,7 +43,7 @@ def readable_time(seconds: float) -> str:
 def signed_percent(change: float, decimals: int = 1) -> str:
     """A relative change as a signed percentage; without a sign if it rounds to zero.
 
-    From ten times on it is said as a multiple.
+    From ten times on it is given as a multiple.
     """
     if change >= 9:
         return f"x {1 + change:,.{1 if change < 99 else 0}f}"

@@ -21,7 +21,7 @@ FloatArray = NDArray[np.float64]
 FIRST_POWER, MOST_POWER = 6.0, 40.0
 MOST_CHANGE = 10.0
 ENDS = 3e-6
-"""Part of the bound that the last steps must have brought for the search to go on."""
+"""The share of the bound that the last steps must have gained for the search to continue."""
 
 
 @dataclass

@@ -144,7 +144,7 @@ class RoundLinks:
     def _drop_dominated(self, exact: Node) -> None:
         """Remove nodes that an exact node beats on every server.
 
-        Only an exact one: any other may yet turn out to be slower, or empty.
+        Only an exact node counts: any other may turn out to be slower, or empty.
         """
         self.nodes = [
             node

@@ -20,7 +20,7 @@ FloatArray = NDArray[np.float64]
 # How often the covers of the links are refined and the prices improved, and steps of each.
 TURNS, PASSES, MULTIPLIED = 6, 24, 60
 SETTLED = 1e-5
-"""Part of the bound that a turn must bring for another to follow."""
+"""The share of the bound that an iteration must gain for another to follow."""
 
 
 def whole_run(world: SimulatedWorld) -> WholeRun:

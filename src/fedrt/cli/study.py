@@ -43,7 +43,7 @@ def add_resume(parser: Parser, *required: str) -> None:
 def take_up(args: argparse.Namespace, kind: str, names: Sequence[str]) -> None:
     """On `--resume`, replace the named options by those the study was started with.
 
-    Without it, complain about a required option that was not given.
+    Without it, raise an error about a required option that was not given.
     """
     parser: Parser = args.parser
     if args.resume is None:
@@ -90,7 +90,7 @@ def opened_study(
 ) -> Iterator[Study]:
     """The folder of a new or resumed study, locked for this process.
 
-    Whoever stops the block is told how to go on.
+    If the block is interrupted, a message says how to resume.
     """
     from fedrt.scenario.load import base_text
     from fedrt.studies.study import check_same, make_study, opened_points, same_study

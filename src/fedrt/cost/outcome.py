@@ -79,8 +79,8 @@ def carry_out(plan: Plan, seen: Observation, failures: Failures, rules: FailureR
     """The outcome of a plan when devices fail or slow down. A pure function, like `price`.
 
     A straggler runs at its fraction of the planned frequency, and pays for that speed. A silent
-    device trains (or not, or sends as well: `silent_spends`), and its server waits until the plan
-    said that it would be through. A device that is not through at the deadline stops there and pays
+    device trains (or not, or sends as well: `silent_spends`), and its server waits until its
+    planned end. A device that has not finished at the deadline stops there and pays
     for what it did until then. An edge round ends when nothing more is awaited, at the deadline at
     the latest. A device that the plan leaves out neither fails nor is awaited.
     """

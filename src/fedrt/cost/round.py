@@ -59,7 +59,7 @@ def global_round_time_s(elapsed_s: FloatArray, cost: RoundCost) -> float:
     """The seconds of a global round: the greatest over servers of edge rounds plus backhaul.
 
     `elapsed_s` is each edge's time in the round's earlier edge rounds. Before the last edge round
-    backhaul is 0 and this is the time until the slowest cluster is through.
+    backhaul is 0 and this is the time until the slowest cluster has finished.
     """
     return float(np.max(elapsed_s + cost.edge_time_s + cost.backhaul_s))
 

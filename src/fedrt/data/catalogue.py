@@ -59,7 +59,7 @@ def load_dataset(
 
     A name is one of `NAMES`, a path to an npz file (x_train, y_train, x_test, y_test) or an import
     path, `package.module:function`, of a function that returns those as a dict or tuple. With
-    `num_writers` it is reduced to so many writers, drawn by the seed: see `draw_writers`.
+    `num_writers` it is reduced to that many writers, drawn by the seed: see `draw_writers`.
     """
     if name == "digits":
         dataset = _digits()
@@ -96,7 +96,7 @@ def draw_writers(
     """The data of a number of writers, drawn from those with at least `least_samples`.
 
     Nine tenths of a writer's samples train, the rest are pooled into the test set; where the test
-    samples have no writers, the given split stays. Writers are numbered anew, in the order drawn:
+    samples have no writers, the given split stays. Writers are renumbered, in the order drawn:
     more of them leave the first ones as they were.
     """
     if dataset.train_writer is None:

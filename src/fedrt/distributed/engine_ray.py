@@ -1,8 +1,8 @@
 """The Ray engine: each worker trains whole clusters, and the driver holds all models.
 
-Nothing an edge comes to depends on who else is trained where, so the number of workers, their
+The model of an edge server does not depend on where others train, so the number of workers, their
 places and their loss change no bit. Models go to a worker for the first edge round after a mixing;
-until the next one it goes on from its own. The averaged models of every edge round come back: the
+until the next one it continues from its own. The averaged models of every edge round come back: the
 driver can have any share of any round done again elsewhere.
 """
 

@@ -1,7 +1,7 @@
 """A pool of Ray workers, and tasks that are completed even if workers fail.
 
 A task is sent to one worker at a time and its answer taken once. A worker that is lost gets a
-successor, wherever the cluster has room, and what it was at goes to whoever is free. Tasks are
+successor, wherever the cluster has room, and its tasks go to workers that are free. Tasks are
 complete in themselves, so doing one again gives the same answer.
 """
 

@@ -16,7 +16,7 @@ FloatArray = NDArray[np.float64]
 
 REFERENCE = "fedrt"
 LATE = 10
-"""Evaluations at the end whose mean says more than the last, which moves by chance."""
+"""The number of evaluations at the end whose mean is reported; the last alone is noisy."""
 
 
 @dataclass(frozen=True)

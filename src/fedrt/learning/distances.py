@@ -31,7 +31,7 @@ def _blocks(models: Tensor) -> Iterator[slice]:
 
 FEW_MODELS = 64
 CLOSE = 1e-4
-"""Squared distance, in squared norms, below which products of models do not tell it well."""
+"""Squared distance, in squared norms, below which matrix products are too inaccurate."""
 
 
 def pairwise_distance(models: Tensor) -> FloatArray:

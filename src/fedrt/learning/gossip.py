@@ -49,8 +49,8 @@ def mix(models: Tensor, weights: FloatArray, gossip_steps: int) -> Tensor:
     In each step every server sends its model, in the type that models are kept in, to its
     neighbours. Its new model is w_cc times its own plus, one after the other by their numbers, w_cj
     times a neighbour's. Products and sums are float64, each rounded by itself, and the result is
-    rounded to the models' type. Nothing is left to how a library adds up: whoever follows these
-    steps comes to the same bits.
+    rounded to the models' type. Nothing depends on how a library adds up: every implementation of
+    these steps gives the same bits.
     """
     links, mixed = links_of(weights), torch.empty_like(models)
     columns = max(1, WIDE // len(models)) if models.is_cuda else NEAR

@@ -216,7 +216,7 @@ def make_setup(
     """The data, model and engine of a scenario under a seed.
 
     `chunk` and `workers` of the stacked engine are measured where they are not given; with a
-    `tuning_file` what it says is used, so that a resumed run trains exactly as before.
+    `tuning_file` its values are used, so that a resumed run trains exactly as before.
     """
     scenario = world.scenario
     if engine not in ENGINES:

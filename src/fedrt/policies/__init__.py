@@ -61,7 +61,7 @@ def make_policy(text: str) -> Policy:
 
 
 def _check_switches(spec: Spec) -> None:
-    """Complain about options of a shipped policy that are not among its switches."""
+    """Raise an error about options of a shipped policy that it does not have."""
     if not spec.options:
         return
     maker = POLICIES[spec.base]

@@ -2,7 +2,7 @@
 
     config.toml       the whole scenario, with its schema version
     run.json          what ran: policy, seed, command, and the format's version
-    identity.json     what a run that can go on is made from; it goes on with that alone
+    identity.json     what a run that can resume is made from; it resumes with that only
     environment.json  versions, machine, commit
     rounds.parquet  edges.parquet  links.parquet  devices.parquet
     partition.parquet the data of a trained run: samples of each class on each device
@@ -46,7 +46,7 @@ IntArray = NDArray[np.int64]
 
 FORMAT_VERSION = 2
 READABLE_VERSIONS = (1, 2)
-"""Older folders can be shown, but a run in one cannot go on."""
+"""Older folders can be shown, but a run in one cannot be resumed."""
 BEFORE = "before"
 """The folder in a branch with what the run before it was started with."""
 TABLES = ("devices", "links", "edges", "rounds")
@@ -60,7 +60,7 @@ LIBRARIES = ("numpy", "numba", "pyarrow", "torch")
 LONGEST_NAME = 200
 """Characters of a run directory's name; systems take 255 bytes."""
 ROWS_IN_A_GROUP = 2**15
-"""Of a table: whoever follows a run reads only the groups that are new."""
+"""Rows of a table in a group; a reader that follows a run reads only new groups."""
 MOST_OF_THE_TIME = 0.05
 """The greatest part of a run's wall time that saving its tables on the way may take."""
 
@@ -172,7 +172,7 @@ def open_folder(
     """Create a folder for results that describes what is about to run, and on which machine.
 
     It appears under its name with all of that inside, or not at all. `more` are further files, and
-    `fill` may put in others. A run that can go on later has an identity.
+    `fill` may put in others. A run that can be resumed has an identity.
     """
     with whole_folder(path) as folder:
         if identity is not None:
@@ -200,7 +200,7 @@ class SavedRun:
     summary: dict[str, Any] | None
     """None while the run has not ended."""
     run: Mapping[str, Any]
-    """All that run.json says."""
+    """The whole contents of run.json."""
 
 
 def read_run(path: Path) -> SavedRun:

@@ -27,7 +27,7 @@ from fedrt.validation import shown
 
 FILE = "identity.json"
 KEY = "identity"
-"""In run.json: the digest of what was said at the start."""
+"""The key in run.json of the identity's digest at the start."""
 WHERE = ("data_dir", "address")
 """Options that say where something is, not what it is."""
 DATA = "the data"
@@ -83,7 +83,7 @@ def identity_of(
 def read_identity(folder: Path, run: Mapping[str, Any]) -> Identity | None:
     """The identity saved in a folder; None for folders of older versions.
 
-    A clear complaint where it is missing, damaged or was edited.
+    An error if it is missing, damaged or was edited.
     """
     path = folder / FILE
     if KEY not in run and not path.exists():

@@ -33,7 +33,7 @@ INNER = {
 
 LAST = ("config.toml", "run.json")
 REMAINS = {"run.json", ".lock"}
-"""What may be left in a folder when its removal was cut: what says that it is fedrt's goes last."""
+"""The files that an interrupted deletion may leave: those that mark the folder go last."""
 
 
 def remove_results(path: Path) -> None:

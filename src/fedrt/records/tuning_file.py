@@ -1,7 +1,7 @@
 """The tuning of a run's engine as saved in its folder, and checks that it has not changed.
 
 How many devices train at a time and in how many processes moves the rounding of sums: a run that
-goes on in another way has other bits from there on. `identity.json` keeps what the run began with.
+resumes in another way has other bits from there on. `identity.json` has what the run began with.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def round_progress(
 
     None if it is to be quiet.
 
-    Without a total the bar only shows that something goes on. With `lines` there is a line for
+    Without a total the bar only shows activity. With `lines` there is a line for
     every tenth of the total where there is no terminal.
     """
     with _bar(total, quiet=quiet) as bar:

@@ -35,7 +35,7 @@ class Belief:
     linked: BoolMatrix
     """Pairs of servers that gossiped last; before the first gossip the base graph."""
     newest: ModelDistances
-    """As the last outcome that had any tells them."""
+    """The distances in the last outcome that had any."""
 
     @staticmethod
     def first(base_graph: BoolMatrix, start: ModelDistances) -> Belief:

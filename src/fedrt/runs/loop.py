@@ -76,9 +76,9 @@ def run_rounds(
 ) -> Iterator[GlobalRound]:
     """Yield every global round of a run, one after the other.
 
-    Rounds in `past` are over: the policy plans them again, which brings back whatever it remembers,
-    but what was seen, carried out and happened is taken from there. With a ledger and a belief of
-    rounds before, the run goes on after those.
+    Rounds in `past` have ended: the policy plans them again, which restores whatever it remembers,
+    and everything else is taken from there. With a ledger and a belief of earlier rounds, the run
+    continues after those.
     """
     ledger = open_ledger(world) if ledger is None else ledger
     belief = Belief.first(world.base_graph, executor.start) if belief is None else belief
@@ -154,7 +154,7 @@ class _Run:
     ) -> None:
         """Raise an error about a plan that breaks a limit, if the scenario's budgets are strict.
 
-        A user's policy may call a plan feasible that is not: the books decide.
+        A user's policy may call a plan feasible that is not: the ledger decides.
         """
         if self.world.scenario.control.budgets != "strict":
             return

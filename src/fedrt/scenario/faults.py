@@ -111,7 +111,7 @@ class Faults:
     cut: AnyFail | None = setting(ANY, None)
     """Per global round: the backhaul is cut in two."""
     cut_servers: tuple[int, ...] | None = setting(NUMBERS, None)
-    """The servers on one side; without it a random half, drawn anew for each cut."""
+    """The servers on one side; without it a random half, drawn for each cut."""
     deadline_s: float | None = setting(Real(above=0, most=1e15), None)
     deadline_factor: float | None = setting(Real(least=1, most=1e6), None)
     """Of the median of the times that the plan gives an edge's devices."""

@@ -55,7 +55,7 @@ class Rounds:
 
 @dataclass(frozen=True)
 class UniformSnr:
-    """SNR drawn anew for every device and edge round, uniform in dB."""
+    """SNR drawn independently for every device and edge round, uniform in dB."""
 
     kind: ClassVar[str] = "uniform"
     low_db: float = setting(q.SNR_DB)
@@ -88,7 +88,7 @@ class PathLossSnr:
     shadowing_db: float = setting(Real(least=0, most=50), 6.0)
     """Deviation of what walls and hills take from a device's signal, drawn once for each."""
     fading_db: float = setting(Real(least=0, most=50), 0.0)
-    """Deviation of what changes anew every edge round."""
+    """Deviation of the fading, which is drawn for every edge round."""
     positions_m: tuple[tuple[float, float], ...] | None = setting(
         Listed(Listed(Real(least=-1e6, most=1e6), 2, 2)), None
     )
@@ -120,7 +120,7 @@ class ConstantBandwidth:
 
 @dataclass(frozen=True)
 class UniformBandwidth:
-    """An edge server's bandwidth, drawn anew every edge round."""
+    """An edge server's bandwidth, drawn independently for every edge round."""
 
     kind: ClassVar[str] = "uniform"
     low_hz: float = setting(q.BANDWIDTH_HZ)
@@ -139,7 +139,7 @@ class ConstantBackhaul:
 
 @dataclass(frozen=True)
 class UniformBackhaul:
-    """A link's speed, the same both ways, drawn anew every global round."""
+    """A link's speed, equal in both directions, drawn independently for every global round."""
 
     kind: ClassVar[str] = "uniform"
     low_bps: float = setting(q.BACKHAUL_BPS)

@@ -3,7 +3,7 @@
 It has a folder of its own. Its run.json says under `branch` where it comes from, after which round,
 and what was changed; `before/` has the config.toml and run.json of the run it comes from, and that
 one's own `before/` where it was a branch itself. Rounds before the branch are planned again as that
-run has planned them; time, energy and models go on from there.
+run has planned them; time, energy and models continue from there.
 """
 
 from __future__ import annotations

@@ -119,8 +119,8 @@ def go_on(
 ) -> dict[str, list[Summary]]:
     """Train every policy on every seed from its present state; return the summaries.
 
-    `fresh` says that the folder was made for this call: if not every policy gets through a round
-    it goes again.
+    `fresh` says that the folder was made for this call: it is deleted if not every policy completes
+    a round.
     """
     need("training", "torch")
     results: dict[str, list[Summary]] = {name: [] for name in said.policies}

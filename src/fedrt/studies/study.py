@@ -1,11 +1,11 @@
 """The folder of a study, in which every finished part is saved at once, so that it can resume.
 
     base.toml     the scenario before the settings that the study varies
-    run.json      what was asked for, with digests by which going on knows the same study again
-    points.jsonl  a line for each part that has ended: a digest of what was asked, and what came out
+    run.json      the options, with digests that identify the study when it is resumed
+    points.jsonl  a line for each part that has ended: a digest of its input, and its result
 
 A line is added as soon as its part has ended. One that a kill has cut short, or that was damaged,
-does not match its checksum: its part is worked out anew.
+does not match its checksum: its part is computed again.
 """
 
 from __future__ import annotations

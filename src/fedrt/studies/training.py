@@ -91,8 +91,8 @@ def carry_on(
 
     A finished run is not run again.
 
-    `fresh` says that the directory was made for this call: if what was asked for cannot even start,
-    the directory goes again, so that the command can be given anew. `open_trainer` is for callers
+    `fresh` says that the folder was made for this call: it is deleted if the run cannot even start,
+    so that the command can be given again. `open_trainer` is for callers
     that carry on several runs with one setup. `address` is that of another cluster than the run's
     own options name.
     """
@@ -227,9 +227,9 @@ class Job:
     identity: Identity | None
     """What it was started with; None for folders older than that."""
     more: Summary = field(default_factory=dict)
-    """What the summary says besides: of a branch, where it comes from."""
+    """Further entries of the summary: for a branch, where it comes from."""
     summary: Summary | None = None
-    """The outcome, once all rounds are through."""
+    """The summary, once all rounds have ended."""
 
     @property
     def begun(self) -> bool:

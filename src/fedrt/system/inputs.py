@@ -1,7 +1,7 @@
 """Reading files from outside: only regular files, up to a size, and JSON.
 
-A pipe or a device has no end, a small archive may unpack to more than a machine has. Each cap is
-said in the line that refuses what is above it.
+A pipe or a device has no end, a small archive may unpack to more than a machine has. Each limit is
+named in the message that refuses a larger file.
 """
 
 from __future__ import annotations

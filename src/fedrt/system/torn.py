@@ -1,7 +1,7 @@
 """Temporary files and folders during atomic writing, and removal of those of killed processes.
 
-Whoever writes holds a lock on the temporary, which ends with the process: one that nobody holds is
-what a killed process left, and is removed by the next who writes under the same name.
+A writer holds a lock on its temporary file, which ends with the process. A temporary that is not
+locked was left by a killed process, and is deleted by the next writer of the same name.
 """
 
 from __future__ import annotations

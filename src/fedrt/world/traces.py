@@ -1,7 +1,7 @@
 """Traces: values over time from a CSV or Parquet file, checked for completeness.
 
 A trace is a table in long form: one row per value, the columns before the value saying which round
-and whom it belongs to, all counted from 0.
+and device, edge server or link it belongs to, all counted from 0.
 """
 
 from __future__ import annotations

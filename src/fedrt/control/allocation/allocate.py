@@ -117,7 +117,7 @@ def allocate(
 
     `allowance_j` may be inf (no limit), zero or negative. In a cluster that no allocation keeps
     within it, and only there, every device plans with max(E, the energy of f_min and an upload at
-    the even share), which always fits (best-effort). `slowdown`: computing may take so many times
+    the even share), which always fits (best-effort). `slowdown`: computing may take that many times
     as long as planned, at no more energy.
     """
     from fedrt.control.allocation.kernel import MOST_TIME_STEPS, Devices, solve_clusters

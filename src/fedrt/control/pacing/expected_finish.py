@@ -1,13 +1,13 @@
 """What a second of each cluster is worth before the last edge round, when the end is not yet known.
 
-A global round ends when its slowest cluster is through all edge rounds and its backhaul. Before the
+A global round ends when its slowest cluster has ended all edge rounds and its gossip. Before the
 last edge round the rest is unknown, but earlier global rounds have shown what it may be: sample s
 says that cluster c took Y_c^s from here to the end. With x_c the time at which it ends the coming
 edge round, the expected end is the mean over s of max over c of (x_c + Y_c^s), and a second of c
 is worth the share of samples in which c is the last. As slower clusters can still speed up and
 quicker ones slow down later, the last is taken softly, with a width of `SOFT` of the round.
 
-The times x_c depend on these worths and they on the times; a few damped turns settle both.
+The times x_c depend on these worths and they on the times; a few damped iterations settle both.
 """
 
 from __future__ import annotations

@@ -18,9 +18,9 @@ IntArray = NDArray[np.int64]
 class Aggregator(Protocol):
     """How an edge server makes its new model from those that its devices have sent.
 
-    Two more attributes may be there. `weigh(samples)` says what each device counts by its number of
-    samples, in any unit; without it that number. `linear = True` says that the result is the sum of
-    the models, each times its share: engines may then add up models as they come, and keep none.
+    Two attributes are optional. `weigh(samples)` gives the weight of each device from its number of
+    samples, in any unit; without it that number is the weight. `linear = True` says that the result
+    is the sum of the models, each times its share: engines may then add models as they arrive.
     """
 
     def aggregate(self, model: Tensor, rows: Tensor, share: FloatArray) -> Tensor:

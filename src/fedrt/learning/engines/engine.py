@@ -34,7 +34,7 @@ class Screening:
     """How an edge server checks the updates it receives before it uses them."""
 
     most_norm: float | None = None
-    """Refused above so many times the edge's median norm; None: nothing is refused."""
+    """Updates with more than this many times the median norm are refused; None: none is."""
     attack: Attack | None = None
     seed: int = 0
     """Of the attackers' noise."""

@@ -103,7 +103,7 @@ def judge_and_average(
 ) -> tuple[Tensor | None, DeviceResults]:
     """The new model of one edge server in float64, and the results with refused updates marked.
 
-    None where it refused all. If no device at all came to a finite model by itself, training has
+    None if it refused all. If no device trained to a finite model, training has
     diverged, and that is an error as it is without screening.
     """
     screening, loss_sum = order.screening or Screening(), results.loss_sum
@@ -148,7 +148,7 @@ def judged(
     """For each update, why it is refused, or `ACCEPTED`.
 
     The norm is that of the change in the parameters; the median is over the edge's updates that are
-    finite and of the right shape, and says something from three of them on.
+    finite and of the right shape, and is used if there are three or more.
     """
     reasons, norms = np.full(len(sent), ACCEPTED), np.full(len(sent), np.nan)
     for n, row in enumerate(sent):

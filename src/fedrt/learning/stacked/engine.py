@@ -60,8 +60,8 @@ class _Chunk:
 class StackedEngine:
     """Trains a chunk of devices at a time, with the results of the sequential engine.
 
-    Devices with fewer steps than others of their chunk stand still when they are through. With
-    `by_edge` no chunk holds devices of two edges: what an edge comes to then does not depend, to
+    Devices with fewer steps than others of their chunk do nothing once they have finished. With
+    `by_edge` no chunk holds devices of two edges: the model of an edge then does not depend, to
     the bit, on which other edges are in the order.
     """
 

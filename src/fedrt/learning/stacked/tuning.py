@@ -22,13 +22,13 @@ from fedrt.system.machine import cores
 
 CHUNKS = (1, 4, 8, 16, 32, 64)
 FEW = 4
-"""Every form is tried with so many devices at a time: with one, overhead may be all that counts."""
+"""Every form is first measured with this many devices: with one, overhead may dominate."""
 WORTH_GOING_ON = 0.98
 """A greater chunk must take less than this share of the time, or no still greater one is tried."""
 FAR_BEHIND = 1.5
-"""A form that takes so many times as long as the fastest is not tried in greater chunks."""
+"""A form that takes this many times as long as the fastest is not tried in larger chunks."""
 CLOSE = 1.25
-"""What takes at most so many times as long as the fastest is measured again, in turns."""
+"""Forms within this factor of the fastest are measured again, interleaved."""
 LONG_S = 0.5
 """No chunk is tried that would take so long for a step."""
 STEPS = 2

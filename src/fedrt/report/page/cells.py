@@ -77,7 +77,7 @@ def known_columns() -> dict[str, tuple[Column, tuple[str, ...]]]:
 def stock(folder: Path, found: Found) -> dict[str, Any]:
     """For every column and policy, the seeds that are there and the cells that are missing.
 
-    Missing are those of the usual seeds, which the command trains without being told them.
+    Missing cells are those of the default seeds of the command.
     """
     known = known_columns()
     missing = [

@@ -29,7 +29,7 @@ RECENT = 10
 def collect(paths: Sequence[Path], cache: Cache | None = None) -> dict[str, Any]:
     """The page's data for the given folders; an error if there is nothing to show.
 
-    Whoever looks again and again gives a cache: what has not changed is not read again.
+    With a cache, unchanged files are not read again.
     """
     with np.errstate(all="ignore"):  # damaged files may hold any numbers
         return _collect(paths, cache or Cache())

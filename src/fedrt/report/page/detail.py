@@ -25,7 +25,7 @@ from fedrt.report.page.thin import bins, carried_on, mean_by, some_rounds
 from fedrt.world.fleet import draw_fleet
 
 MOST_BINS = 80
-"""Columns of a heat map; more cannot be told apart."""
+"""Columns of a heat map; more cannot be distinguished."""
 MOST_STACKED = 300
 BYTES_FOR_ROUNDS = 2_800_000
 BYTES_FOR_DEVICES = 2_000_000

@@ -88,7 +88,7 @@ def _where_inputs_begin(shape: _Shape) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=64)
 def tiling(count: int) -> tuple[int, list[int], list[int]]:
-    """How many of so many things make a tile; who is in the tiles; which of these come again.
+    """The size of a tile for a number of items, the items in all tiles, and the repeated ones.
 
     The last tile ends with the last of them, and so may hold some that the one before has too.
     """

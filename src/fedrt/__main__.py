@@ -1,4 +1,4 @@
-"""`python -m fedrt`."""
+"""The entry point of `python -m fedrt`."""
 
 import os
 import sys

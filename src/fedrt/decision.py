@@ -61,7 +61,7 @@ class RoundState:
     """Whether the state gives the number of local steps behind `cycles`."""
     contraction_limit_given: bool = False
     schema_version: int = 1
-    """The form in which the sender wants the answer."""
+    """The version of the answer's form."""
 
 
 def load_state(path: str | Path) -> RoundState:

@@ -174,7 +174,7 @@ class Ledger:
     """
 
     budget_j: FloatArray
-    """Per device, for the whole run; inf = no limit."""
+    """The joules each device may spend in the whole run; inf means no limit."""
     spent_j: FloatArray
     elapsed_s: FloatArray
     """Per edge: seconds since this global round began."""
@@ -187,7 +187,7 @@ class Ledger:
     t: int = 0
     r: int = 0
     forced_horizon: Horizon | None = None
-    """Where the scenario overrules the policies' own horizon."""
+    """The horizon that the scenario sets for all policies, if it does."""
 
     def __post_init__(self) -> None:
         freeze_arrays(self)

@@ -23,9 +23,9 @@ BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.int64]
 
 REASONS = ("not finite", "wrong shape", "norm far beyond the others")
-"""Why an update is refused, by number."""
+"""The reasons for refusing an update; arrays hold their positions."""
 ACCEPTED = -1
-"""In place of such a number: the update was not refused."""
+"""The value for an update that was not refused."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,11 @@ class RoundCost:
     compute_j: FloatArray
     upload_j: FloatArray
     edge_time_s: FloatArray
-    """Per cluster, its slowest device."""
+    """The time of each cluster: that of its slowest device."""
     backhaul_s: FloatArray
     """Per server; 0 unless this is the last edge round of a global round."""
     upload_bytes: FloatArray
-    """Per device: the size of what it sends."""
+    """For each device, the size of its message."""
 
     @property
     def energy_j(self) -> FloatArray:
@@ -64,7 +64,7 @@ class Updates:
     """What became of the updates that devices sent; arrays in the order of the observation."""
 
     refused: IntArray | None = None
-    """As in `Outcome`."""
+    """For each device, why its update was refused, as in `Outcome`."""
     upload_bytes: FloatArray | None = None
     """The size of what each device sent; None: the whole model, as the cost model has it."""
 
@@ -76,17 +76,17 @@ class Outcome:
     device: IntArray
     """The devices by their numbers in the fleet."""
     cost: RoundCost
-    """What is charged: measured where `measured`, otherwise what the cost model says of it."""
+    """What is charged: measured if `measured`, otherwise computed by the cost model."""
     planned: RoundCost
-    """What the plan takes by the cost model if nothing fails: the prediction."""
+    """The prediction: the plan's cost by the cost model if nothing fails."""
     delivered: BoolArray
-    """Whose update arrived in time; false for a device that the plan leaves out."""
+    """For each device, whether its update arrived in time; false if the plan leaves it out."""
     late: BoolArray
-    """Who had not finished at the deadline."""
+    """For each device, whether it had not finished at the deadline."""
     delivered_s: FloatArray
     """Per edge: when its last update arrived; 0 where none did."""
     failures: Failures | None = None
-    """What failed; None in a world where nothing does."""
+    """The failures; None in a world without faults."""
     refused: IntArray | None = None
     """Per device: why its edge server refused its update, a place in `REASONS`, or `ACCEPTED`;
     None where updates are not screened."""
@@ -94,7 +94,7 @@ class Outcome:
     """Of the models that the servers hold after this edge round, before any gossip; None where
     the next choice of links does not need them."""
     metrics: Mapping[str, float] = field(default_factory=dict)
-    """What training gave in the global round that ends here: loss, accuracies and the like."""
+    """Metrics of training in the global round that ends here, such as loss and accuracies."""
     measured: bool = False
     """Whether `cost` was measured on real devices."""
 

@@ -57,9 +57,9 @@ class WholeRun:
     """
 
     first: IntArray
-    """Where the devices of each part begin, and their number at the end."""
+    """The first device of each row, and the number of devices at the end."""
     device: IntArray
-    """Who they are."""
+    """The number of each device in the fleet."""
     k: FloatArray
     """Hz s of each upload."""
     bandwidth_hz: FloatArray
@@ -85,7 +85,7 @@ class LinkTimes:
 
     first: IntArray
     backhaul_s: FloatArray
-    """Rows of one time per server."""
+    """One row per choice, with the backhaul time of each server."""
 
 
 @dataclass
@@ -99,9 +99,9 @@ class Prices:
     second: FloatArray
     """nu, per device and edge round, in the order of `WholeRun.device`."""
     chosen: IntArray
-    """Per global round the row of `LinkTimes`."""
+    """For each global round, the chosen row of `LinkTimes`."""
     state: FloatArray
-    """What the compiled search remembers of each part."""
+    """The state of the compiled search, for each row of `WholeRun`."""
 
     @staticmethod
     def even(run: WholeRun) -> Prices:

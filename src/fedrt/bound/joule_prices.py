@@ -30,10 +30,10 @@ class JoulePrices:
 
     run: WholeRun
     limit_j: FloatArray
-    """What each device may spend over the run; inf = no limit, whose joules are free."""
+    """The joules each device may spend over the run; inf means no limit and a price of 0."""
     prices: Prices
     best_s: float = -np.inf
-    """The greatest bound seen, over all prices and covers tried: each of them holds."""
+    """The greatest bound found, over all prices and covers tried; each of them is valid."""
 
     @staticmethod
     def start(run: WholeRun, limit_j: FloatArray) -> JoulePrices:

@@ -24,7 +24,7 @@ BoolArray = NDArray[np.bool_]
 SHARPNESS = (8.0, 24.0, 72.0, 216.0, 648.0)
 STEPS = 6
 SURE = 1e-9
-"""By how much of itself a bound must pass a target to count."""
+"""The relative margin by which a bound must pass a target to count."""
 
 
 def degree_contraction(degree: NDArray[np.int64] | int, size: int) -> FloatArray:

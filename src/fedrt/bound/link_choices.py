@@ -37,7 +37,7 @@ IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
 MOST_SERVERS = 12
-"""Beyond this each psi has one node, from degrees alone: splitting would not end."""
+"""Above this many servers each psi has one node, from degrees only: splitting would not end."""
 
 
 @dataclass(eq=False)

@@ -35,7 +35,7 @@ from fedrt.system.plugins import only_allowed
 from fedrt.system.signals import TerminatedError, terminable
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
-"""What printing fails with where the disk, or whatever stdout leads to, takes no more."""
+"""The errors of printing where the disk is full or the reader of stdout has closed it."""
 
 COMMANDS = (
     run,

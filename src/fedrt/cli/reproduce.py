@@ -30,7 +30,7 @@ NAMES = (
     "beyond",
 )
 WITH_POLICIES = ("table", "fig-convergence", "fig-energy", "beyond")
-"""What shows policies that --policy adds."""
+"""The tables and figures that show policies added by --policy."""
 CHECKPOINT_EVERY = 10
 RESULTS = "results"
 NO_CELLS = (
@@ -39,7 +39,7 @@ NO_CELLS = (
     " --out DIR trains all of them anew, for hours on a GPU"
 )
 FEW = 12
-"""So many cells that are not there are named, more are counted."""
+"""The number of missing cells that are named; further ones are counted."""
 
 
 def add(commands: Commands[Parser]) -> None:

@@ -55,7 +55,7 @@ class FailureRules:
 
     deadline: Deadline = Deadline()
     silent_spends: str = "compute"
-    """nothing, compute or all"""
+    """What a silent device spends: `nothing`, `compute` or `all`."""
 
 
 def failure_rules(scenario: Scenario) -> FailureRules:

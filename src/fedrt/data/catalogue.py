@@ -49,7 +49,7 @@ class Dataset:
     train_writer: IntArray | None = None
     test_writer: IntArray | None = None
     notes: tuple[str, ...] = ()
-    """What a user should know of his own data before they are trained on."""
+    """Notes on the data that the user should see before training."""
 
 
 def load_dataset(

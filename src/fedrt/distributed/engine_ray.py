@@ -24,7 +24,7 @@ from fedrt.learning.engines.engine import DeviceResults, Trained, TrainingOrder,
 SHARE_BYTES = 64 * 2**20
 """Of models that go to a worker at a time."""
 PIECES = 4
-"""Shares of each worker: little is lost with it, and others can help out."""
+"""The number of shares per worker, so that little is lost with a worker."""
 
 
 @dataclass

@@ -22,9 +22,9 @@ from fedrt.errors import FedrtError, reason
 from fedrt.learning.stacked.workers import ENVIRONMENT
 
 TELL_AFTER_S = 20.0
-"""How long nobody may be there before the user hears of it."""
+"""Seconds without any worker before the user is told."""
 MOST_LOSSES = 20
-"""In a row, without a single answer: then it is the task that kills its workers."""
+"""Workers lost in a row without an answer, after which the task itself is blamed."""
 LONGEST_PAUSE_S = 2.0
 
 

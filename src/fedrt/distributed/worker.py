@@ -48,10 +48,10 @@ class Recipe:
     paths: tuple[str, ...] = ()
     """Where the driver finds modules: those of a user's own model."""
     own_folder: str | None = None
-    """Where the user stands."""
+    """The user's current folder."""
     versions: tuple[str, str] = VERSIONS
     form: str = "grouped"
-    """How local steps are carried out on a processor (`engine_stacked.FORMS`)."""
+    """The form of local steps on a processor (`learning.stacked.engine.FORMS`)."""
 
 
 @dataclass(frozen=True)
@@ -61,25 +61,26 @@ class Job:
     order: TrainingOrder
     edges: IntArray
     models: NDArray[Any] | None
-    """A row per edge; None where the worker kept them itself."""
+    """The edge models, one per row; None if the worker still has them."""
     kept_as: int = -1
-    """Under which number it kept them."""
+    """The key under which the worker has them."""
     keep_as: int = -1
-    """Under which number to keep what comes out; -1: not at all."""
+    """The key under which to keep the result; -1: it is not kept."""
 
 
 class Answer(NamedTuple):
     """The result of a job."""
 
     models: NDArray[Any]
-    """One for each edge."""
+    """The new model of each edge server."""
     results: DeviceResults
-    """Of each device."""
+    """The results of each device."""
 
 
 class EdgeWorker:
-    """Trains edges and evaluates models, one call at a time. Nothing in it is ever missed: what it
-    keeps the driver has too.
+    """Trains clusters and evaluates models, one call at a time.
+
+    It can be lost at any time: the driver has everything that it holds.
     """
 
     def __init__(self) -> None:

@@ -25,9 +25,9 @@ class Outcome:
 
     time_s: float
     energy_j: float
-    """Of a device, mean over devices."""
+    """The joules of a device, mean over devices."""
     over_j: float
-    """What all devices spent above their budgets."""
+    """The joules that all devices together spent over budget."""
     final: float
     late: float
     best: float

@@ -99,7 +99,7 @@ OTHERWISE = {
     **{column: column.name.removesuffix("-by-class") for column in BY_CLASS},
     UNAUGMENTED: UNAUGMENTED.name.removesuffix("-unaugmented"),
 }
-"""Columns of the table that are trained otherwise, each with the name of the usual one."""
+"""Columns of the table trained in another way, each with the name of the usual one."""
 BUDGETS_J = (1.5, 2.0)
 """Per edge round: more than the table's, so that a policy has something to pace."""
 BUDGETS = tuple(
@@ -114,10 +114,10 @@ BUDGETS = tuple(
 )
 FEW_LABELS = tuple(column for column in NON_IID if column.name.endswith(("-2", "-4")))
 BEYOND = (*BUDGETS, *(column for column in TABLE if column.name == "fmnist-iid"), *FEW_LABELS)
-"""Where `fedrt-plus` is held against `fedrt` with real training."""
+"""The columns in which `fedrt-plus` is compared with `fedrt`, with training."""
 
 SEEDS = (0, 1, 2)
-"""As many as the paper's."""
+"""The seeds, as many as the paper's."""
 
 ROWS = (*METHODS, "fedrt-plus")
 
@@ -130,7 +130,7 @@ WHAT: dict[str, tuple[tuple[Column, ...], tuple[str, ...]]] = {
     "choices": ((*TABLE, *OTHERWISE), ("fedrt",)),
     "beyond": (BEYOND, ("fedrt", "fedrt-plus")),
 }
-"""What can be made again: the columns and the policies it needs."""
+"""The tables and figures, with the columns and policies that each needs."""
 
 DTYPES = ("bfloat16", "float32", "float64")
 """What a column may be trained in; the first unless another is asked for."""

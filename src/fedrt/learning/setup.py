@@ -158,9 +158,9 @@ class Setup:
     first_model: Tensor
     parts: Parts
     data_digest: str
-    """Of the samples it trains and tests on."""
+    """A digest of the training and test samples."""
     notes: tuple[str, ...] = ()
-    """What a user should know of it before it trains."""
+    """Notes that the user should see before training."""
 
     @cached_property
     def method(self) -> Method:

@@ -47,7 +47,7 @@ def uses_contraction_limit(policy: Policy) -> bool:
 
 
 def uses_reference(policy: Policy) -> bool:
-    """Whether a policy asks for `Books.reference`, a run of FedRT beside its own."""
+    """Whether a policy asks for `Books.reference`, the policy `fedrt` run beside it."""
     return bool(getattr(policy, "uses_reference", False))
 
 

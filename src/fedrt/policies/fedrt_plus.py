@@ -54,9 +54,9 @@ class Memory:
     nominal_s: list[FloatArray] = field(default_factory=list)
     """Per edge round of this global round: the clusters' times at equal worth."""
     later_s: list[FloatArray] = field(default_factory=list)
-    """Per global round: R x C, what came after each of its edge rounds."""
+    """For each global round, R x C seconds that followed each of its edge rounds."""
     planned_s: FloatArray | None = None
-    """Per server: when it should be through with the last edge round, from the run's start."""
+    """For each server, the planned end of the last edge round, in seconds from the run's start."""
     late: bool = False
     """Whether any server ever took longer than planned, or is expected to."""
 

@@ -55,14 +55,14 @@ SUMMARY = (
     *("energy_j_max", "over_budget_devices", "over_budget_j", "time_parts"),
 )
 TRAINED_SUMMARY = ("best_accuracy", "final_accuracy", "targets", "wall_s")
-"""What every summary has, and what that of a trained run has besides."""
+"""The entries of every summary, and the further ones of trained runs."""
 LIBRARIES = ("numpy", "numba", "pyarrow", "torch")
 LONGEST_NAME = 200
 """Characters of a run directory's name; systems take 255 bytes."""
 ROWS_IN_A_GROUP = 2**15
 """Rows of a table in a group; a reader that follows a run reads only new groups."""
 MOST_OF_THE_TIME = 0.05
-"""The greatest part of a run's wall time that saving its tables on the way may take."""
+"""The greatest share of a run's real time that saving its tables may take."""
 
 
 def run_name(policy: str, seed: int) -> str:
@@ -196,7 +196,7 @@ class SavedRun:
     policy: str
     seed: int
     options: Any
-    """How it trains, as its command left it; None for a run without training."""
+    """The training options; None for a run without training."""
     summary: dict[str, Any] | None
     """None while the run has not ended."""
     run: Mapping[str, Any]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MOST_DEVICE_ROWS = 1_000
-"""Devices up to which their rows are kept unless asked otherwise."""
+"""The number of devices up to which device rows are saved by default."""
 MOST_LINK_ROWS = 5_000
 
 Columns = dict[str, Any]

@@ -22,11 +22,11 @@ from fedrt.system.inputs import read_bytes
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 LOOK_EVERY_S = 0.3
 MOST_OF_THE_TIME = 0.1
-"""The greatest part of the time that looking at the folders may take."""
+"""The greatest share of the time that reading the folders may take."""
 MOST_FIGURE = 64 * 2**20
-"""Bytes of a figure."""
+"""The greatest size of a figure in bytes."""
 WAITING = 1024
-"""Viewers who may wait to be answered at once."""
+"""The number of requests that may wait at once."""
 KINDS = {".svg": "image/svg+xml", ".png": "image/png", ".pdf": "application/pdf"}
 FIGURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 

@@ -32,7 +32,7 @@ from fedrt.world.world import World
 FloatArray = NDArray[np.float64]
 
 Past = Sequence[Sequence[PastEdgeRound]]
-"""The edge rounds of every global round that is over."""
+"""The edge rounds of all global rounds that have ended."""
 
 
 def make_world(scenario: Scenario, seed: int, data_dir: Path | None = None) -> SimulatedWorld:

@@ -41,7 +41,7 @@ class Reference:
     contraction: float = 1.0
     """zeta^psi of its plan for the last edge round that it has planned."""
     planned: Plan | None = None
-    """Its plan for the edge round that is under way."""
+    """Its plan for the present edge round."""
 
     def plan(self, seen: Observation) -> ReferenceRound:
         """Plan the coming edge round; return what is known of the reference before it begins."""

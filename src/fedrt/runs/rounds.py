@@ -69,11 +69,11 @@ class GlobalRound:
     time_s: float
     ends_at_s: float
     distances: Distances
-    """When the links were chosen."""
+    """The consensus distances when the links were chosen."""
     metrics: Mapping[str, float]
-    """What training gave: loss, accuracies and the like; empty without training."""
+    """Metrics of training, such as loss and accuracies; empty without training."""
     belief: Belief
-    """What the coordinator believes about distances after the round."""
+    """The coordinator's belief about distances after the round."""
 
     @property
     def last(self) -> EdgeRound:

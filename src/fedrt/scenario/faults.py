@@ -96,27 +96,27 @@ class Faults:
     """What fails, how long edge servers wait, and which updates they refuse."""
 
     silent: SomeFail | None = setting(SOME, None)
-    """Per edge round: a device takes its model and is not heard of again."""
+    """Per edge round: a device falls silent, and its update never arrives."""
     silent_spends: str = setting(OneOf(("nothing", "compute", "all")), "compute")
     """What a silent device still does: nothing, train, or train and send in vain."""
     absent: SomeFail | None = setting(SOME, None)
-    """Per global round: a device has left; it joins again."""
+    """Per global round: a device is absent, and joins again later."""
     straggler: SomeFail | None = setting(SOME, None)
     """Per edge round: a device runs at `straggler_speed` of its planned frequency."""
     straggler_speed: float = setting(Real(above=0, most=1), 0.25)
     server_down: SomeFail | None = setting(SOME, None)
-    """Per global round."""
+    """Per global round: an edge server is down."""
     link_down: AnyFail | None = setting(ANY, None)
-    """Per global round and link of the base graph."""
+    """Per global round and link of the base graph: the link is down."""
     cut: AnyFail | None = setting(ANY, None)
     """Per global round: the backhaul is cut in two."""
     cut_servers: tuple[int, ...] | None = setting(NUMBERS, None)
     """The servers on one side; without it a random half, drawn for each cut."""
     deadline_s: float | None = setting(Real(above=0, most=1e15), None)
     deadline_factor: float | None = setting(Real(least=1, most=1e6), None)
-    """Of the median of the times that the plan gives an edge's devices."""
+    """The deadline as a multiple of the median planned time of a cluster's devices."""
     refuse: bool = setting(Flag(), True)
-    """Whether edge servers look at updates before they count them."""
+    """Whether edge servers screen updates."""
     refuse_norm: float = setting(Real(above=1, most=1e12), 10.0)
     """An update is refused whose norm is more than this many times its edge's median."""
     attack: Attack | None = setting(Kinds((SignFlip, Noise, NotANumber, WrongShape)), None)

@@ -86,7 +86,7 @@ class PathLossSnr:
     exponent: float = setting(Real(least=0, most=10), 3.0)
     radius_m: float = setting(Real(least=1, most=1e6), 200.0)
     shadowing_db: float = setting(Real(least=0, most=50), 6.0)
-    """Deviation of what walls and hills take from a device's signal, drawn once for each."""
+    """Deviation of the shadowing by obstacles, drawn once for each device."""
     fading_db: float = setting(Real(least=0, most=50), 0.0)
     """Deviation of the fading, which is drawn for every edge round."""
     positions_m: tuple[tuple[float, float], ...] | None = setting(
@@ -236,7 +236,7 @@ AGGREGATORS = ("uniform", "samples", "median", "trimmed-mean")
 CODECS = ("none",)
 OPTIMISERS = ("sgd",)
 TASKS = ("classification",)
-"""Names of what `fedrt.learning` has for each of these; a test holds them equal."""
+"""The names in `fedrt.learning`'s registries; a test checks that they agree."""
 
 
 @dataclass(frozen=True)
@@ -250,20 +250,20 @@ class Learning:
     learning_rate: float = setting(Real(above=0, most=1e3))
     batch_size: int = setting(Whole(1, 1_000_000), 32)
     momentum: float = setting(Real(least=0, most=0.9999), 0.9)
-    """Of the optimiser `sgd`."""
+    """The momentum of the optimiser `sgd`."""
     optimiser: str | Custom | None = setting(Entry(OPTIMISERS, Custom), None)
-    """What devices make of their gradients; without it `sgd`."""
+    """The optimiser of local steps; the default is `sgd`."""
     codec: str | Custom | None = setting(Entry(CODECS, Custom), None)
-    """How a device's update is encoded before it is sent; without it `none`."""
+    """The codec of updates; the default is `none`."""
     task: str | Custom | None = setting(Entry(TASKS, Custom), None)
-    """What the loss and the accuracy are; without it `classification`."""
+    """The task, which defines loss and metric; the default is `classification`."""
     augment: bool = setting(Flag(), False)
     """Random crops with 4 pixels of padding, and mirror images."""
     averaging: str | Custom = setting(Entry(AGGREGATORS, Custom), "uniform")
     """What a device's model counts in its edge's average: the same, or its number of samples; or a
     rule for every coordinate by itself that a few wrong models cannot move far."""
     trim: float | None = setting(Real(least=0, most=0.49), None)
-    """The share of models that a trimmed mean leaves out at each end; without it a quarter."""
+    """The share of models that a trimmed mean leaves out at each end; by default a quarter."""
     participation: float = setting(Real(above=0, most=1), 1.0)
     """The share of each edge's devices that train, drawn for every edge round."""
     dtype: str = setting(OneOf(("float32", "float64", "bfloat16")), "float32")

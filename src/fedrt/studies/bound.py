@@ -38,7 +38,7 @@ FloatArray = NDArray[np.float64]
 T = TypeVar("T")
 
 REFERENCE = "fedrt"
-"""The policy whose contraction and overspending set the limits where nothing else does."""
+"""The policy whose contraction and overspending set the limits by default."""
 ROUNDING = 1e-9
 
 
@@ -56,7 +56,7 @@ class PolicyRun:
     own_steps: bool
     """Whether it changes the local steps or leaves devices out, which the bound's plans do not."""
     own_name: str | None = None
-    """What the policy calls itself."""
+    """The name that the policy gives itself."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from fedrt.studies.sweep import Outcome, Sweep
 UNITS = {"hz": "Hz", "bps": "bit/s", "j": "J", "w": "W", "db": "dB", "m": "m", "bits": "bit"}
 
 BASELINES = ("ce-fedavg", "mll-sgd")
-"""Policies that others are held against where they ran too."""
+"""The baselines with which others are compared, if they ran."""
 
 T = TypeVar("T")
 Results = Mapping[str, Sequence[Summary]]

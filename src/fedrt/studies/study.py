@@ -37,7 +37,7 @@ from fedrt.validation import Listed, Maybe, Rule, Text
 POINTS, BASE = "points.jsonl", "base.toml"
 MOST_POINTS_BYTES = 2**30
 SYNC_EVERY_S = 1.0
-"""How long ended parts may lie in memory that only a failing machine, not a kill, can take away."""
+"""Seconds between flushes to disk; results not yet flushed survive a kill of the process."""
 CHANGED = {
     "scenario": "the scenario or a trace it names",
     "asked": "what was asked for",

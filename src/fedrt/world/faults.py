@@ -44,13 +44,13 @@ class Failures:
 
     silent: BoolArray
     cpu_fraction: FloatArray
-    """Of the planned frequency; 1 but for stragglers."""
+    """The share of the planned frequency; 1 except for stragglers."""
     expected: IntArray
-    """Per edge: devices that would train if nothing failed."""
+    """For each edge server, the devices that would train if nothing failed."""
     absent: IntArray
-    """Per edge: of those, the ones that have left."""
+    """For each edge server, those of them that are absent."""
     idle: IntArray
-    """Per edge: of those, the ones that are there but whose server is down."""
+    """For each edge server, those of them that are there while the server is down."""
     server_up: BoolArray
     links_down: int
     """Links of the base graph that cannot be used in this global round."""

@@ -21,7 +21,7 @@ class Backhaul:
     """The backhaul links and the consensus distances; all arrays are C x C and symmetric."""
 
     bps: FloatArray
-    """Bit/s of each link; 0 where the base graph has none."""
+    """The speed of each link in bit/s; 0 where there is no link."""
     consensus_distance: FloatArray
     consensus_limit: float
     contraction_limit: float | None = None
@@ -48,9 +48,9 @@ class Observation:
     gossip_steps: int
     edge_of_device: NDArray[np.int64]
     cycles: FloatArray
-    """W_n = S I mu_n."""
+    """The CPU cycles of an edge round's training: W_n = S I mu_n."""
     snr: FloatArray
-    """Linear, not dB."""
+    """The signal-to-noise ratio, linear and not in dB."""
     tx_power_w: FloatArray
     capacitance: FloatArray
     cpu_min_hz: FloatArray
@@ -60,7 +60,7 @@ class Observation:
     t: int = 0
     """The global round."""
     r: int = 0
-    """The edge round in it."""
+    """The edge round within the global round."""
     device: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """The devices by their numbers in the fleet; 0, 1, ... where nothing else is given."""
 

@@ -57,9 +57,9 @@ class SlownessSeen:
     """Per device: 0 before its first report, 1 if it last ran at full speed, 2 if slowly."""
     reports: FloatArray = field(default_factory=lambda: np.zeros(3))
     slow: FloatArray = field(default_factory=lambda: np.zeros(3))
-    """Of those, the ones of slow devices."""
+    """The number of those reports that were of slow devices."""
     slowdowns: float = 0.0
-    """Summed over all reports of slow devices."""
+    """The sum of the slowdowns in all reports of slow devices."""
 
     @staticmethod
     def nothing(fleet_size: int) -> SlownessSeen:

@@ -42,11 +42,11 @@ class Prices:
     """The prices of energy of the whole fleet before an edge round."""
 
     price_s_per_j: FloatArray
-    """0 where a device has not taken part yet."""
+    """The price of each device; 0 before it has taken part in a round."""
     rounds: FloatArray
-    """Edge rounds that it has taken part in."""
+    """The number of edge rounds that each device has taken part in."""
     fedrt_j: FloatArray
-    """What FedRT planned to spend on it in them."""
+    """The joules that FedRT planned for each device in these rounds."""
 
     @staticmethod
     def unknown(fleet_size: int) -> Prices:
@@ -61,7 +61,7 @@ class Spending:
     price_s_per_j: FloatArray
     cap_j: FloatArray
     target_j: FloatArray
-    """What a device should take on average."""
+    """The joules that each device should spend on average."""
 
 
 def spending(

@@ -21,16 +21,16 @@ class Mean:
 
     @classmethod
     def uniform(cls, learning: Learning) -> Mean:
-        """Every device counts the same."""
+        """The mean in which every device has the same weight."""
         return cls()
 
     @classmethod
     def samples(cls, learning: Learning) -> Mean:
-        """A device counts by its number of samples."""
+        """The mean in which a device is weighted by its number of samples."""
         return cls(by_samples=True)
 
     def weigh(self, samples: IntArray) -> FloatArray:
-        """1 for each device, or its number of samples."""
+        """The weight of each device: 1, or its number of samples."""
         return samples.astype(np.float64) if self.by_samples else np.ones(len(samples))
 
     def aggregate(self, model: Tensor, rows: Tensor, share: FloatArray) -> Tensor:

@@ -22,7 +22,7 @@ class Median:
         return cls()
 
     def weigh(self, samples: IntArray) -> FloatArray:
-        """Every device counts the same."""
+        """The weight of each device: 1."""
         return np.ones(len(samples))
 
     def aggregate(self, model: Tensor, rows: Tensor, share: FloatArray) -> Tensor:

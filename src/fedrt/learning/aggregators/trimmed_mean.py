@@ -28,7 +28,7 @@ class TrimmedMean:
         return cls(QUARTER if learning.trim is None else learning.trim)
 
     def weigh(self, samples: IntArray) -> FloatArray:
-        """Every device counts the same."""
+        """The weight of each device: 1."""
         return np.ones(len(samples))
 
     def aggregate(self, model: Tensor, rows: Tensor, share: FloatArray) -> Tensor:

@@ -37,7 +37,7 @@ class Screening:
     """Updates with more than this many times the median norm are refused; None: none is."""
     attack: Attack | None = None
     seed: int = 0
-    """Of the attackers' noise."""
+    """The seed of the attackers' noise."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,11 @@ class TrainingOrder:
     then: tuple[int, int] | None = None
     """The (t, r) of the order that follows, if one does: its batches may be drawn meanwhile."""
     screening: Screening | None = None
-    """How updates are looked at before they count; None: all of them count."""
+    """How updates are screened; None: all of them are used."""
     attackers: NDArray[np.bool_] | None = None
-    """Per device, where some send something else than they trained."""
+    """For each device, whether it is an attacker; None if there are none."""
     codec_state: NDArray[Any] | None = None
-    """Per device, where the codec remembers something: what, from its last message."""
+    """The codec state of each device; None if the codec has none."""
 
 
 PER_DEVICE = ("devices", "edge_of_device", "local_steps", "weight", "attackers", "codec_state")
@@ -79,7 +79,7 @@ class DeviceResults:
     sent_bytes: IntArray
     """The length of the message with its update."""
     codec_state: NDArray[Any] | None = None
-    """What the codec remembers of it now, where the order has what it remembered before."""
+    """The new codec state of each device, if the codec has states."""
 
     @classmethod
     def blank(cls, order: TrainingOrder) -> DeviceResults:
@@ -112,7 +112,7 @@ class Trained:
     """The edge models after an edge round, and the results of each device."""
 
     models: Tensor
-    """C x P, one row per edge; an edge that nobody trained for keeps its model."""
+    """C x P, one row per edge server; one without training devices keeps its model."""
     devices: DeviceResults
 
     @property

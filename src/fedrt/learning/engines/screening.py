@@ -36,7 +36,7 @@ IntArray = NDArray[np.int64]
 NOT_FINITE, WRONG_SHAPE, FAR_BEYOND = range(3)
 """Places in `fedrt.rounds.REASONS`."""
 FEWEST = 3
-"""Updates that an edge must have for a norm to be far beyond the others."""
+"""The least number of updates for which a norm can be an outlier."""
 
 TrainRows = Callable[[Tensor, TrainingOrder], tuple[Tensor, DeviceResults]]
 """The models that an order's devices send, a row each, and what is known of each device."""
@@ -47,7 +47,7 @@ class EdgeServer(NamedTuple):
 
     aggregator: Aggregator
     num_parameters: int
-    """Of a model; its other numbers are buffers."""
+    """The number of parameters of a model; its other numbers are buffers."""
 
 
 def needs_rows(order: TrainingOrder, aggregator: Aggregator) -> bool:

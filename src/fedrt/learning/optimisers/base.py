@@ -91,5 +91,5 @@ def _alike(found: object, given: Sequence[Tensor]) -> bool:
 
 
 def spread(mask: Tensor, like: Tensor) -> Tensor:
-    """The mask over the first axis, shaped to go with a tensor."""
+    """A mask over the first axis, reshaped to broadcast with a tensor."""
     return mask.view(-1, *[1] * (like.dim() - 1))

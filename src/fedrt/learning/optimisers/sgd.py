@@ -38,7 +38,7 @@ class SGD:
     def update_in_place(
         self, parameters: Tensors, gradients: Tensors, state: Tensors, step: Step
     ) -> None:
-        """The same without new tensors; the product is not rounded before it is subtracted."""
+        """The update without new tensors; the product is not rounded before it is subtracted."""
         torch._foreach_mul_(state, self.momentum)
         torch._foreach_add_(state, gradients)
         torch._foreach_add_(parameters, state, alpha=-self.learning_rate)
@@ -46,7 +46,7 @@ class SGD:
     def update_fused(
         self, parameters: Tensors, gradients: Tensors, state: Tensors, step: Step
     ) -> None:
-        """The same in one pass through memory instead of three."""
+        """The update in one pass through memory instead of three."""
         torch._fused_sgd_(
             parameters,
             # It goes by position in memory: all must lie alike.

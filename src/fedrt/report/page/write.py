@@ -24,7 +24,7 @@ SCRIPTS = (
     *("reproduced", "studies", "summary", "main"),
 )
 MARK = "<!-- a FedRT page -->"
-"""By this a page is known for one of ours, which may be written over."""
+"""The mark by which a page of FedRT is recognised, which may be overwritten."""
 
 
 def write_page(paths: Sequence[Path], out: Path) -> dict[str, Any]:

@@ -23,7 +23,7 @@ LEAST = 4
 
 
 def is_direct(layer: nn.Conv2d, x: Tensor) -> bool:
-    """Whether a layer is carried out like this: stride 1, and rows that vectors fill."""
+    """Whether a layer is computed by these kernels: stride 1, and rows that fill vectors."""
     if not has_rows(layer, x) or layer.stride != (1, 1) or layer.out_channels < LEAST:
         return False
     if x.requires_grad and layer.in_channels < LEAST:
@@ -88,7 +88,7 @@ def _where_inputs_begin(shape: _Shape) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=64)
 def tiling(count: int) -> tuple[int, list[int], list[int]]:
-    """The size of a tile for a number of items, the items in all tiles, and the repeated ones.
+    """The size of a tile for a number of items, the items of all tiles, and the repeated ones.
 
     The last tile ends with the last of them, and so may hold some that the one before has too.
     """
@@ -103,7 +103,7 @@ def tiling(count: int) -> tuple[int, list[int], list[int]]:
 
 
 class _Direct(torch.autograd.Function):
-    """(copies, channels, height, width, batch) -> (copies, outputs, rows, columns, batch)."""
+    """Maps (copies, channels, height, width, batch) to (copies, outputs, rows, columns, batch)."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Pooling and the like on values that lie with the batch innermost, as `rows` leaves them."""
+"""Pooling and other functions of space on values stored with the batch innermost."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def windows_side_by_side(function: Any, args: Any, kwargs: Any) -> tuple[int, in
 
 
 class _Pool(torch.autograd.Function):
-    """(planes, height, width, batch) -> the greatest of each window, likewise."""
+    """Maps (planes, height, width, batch) to the greatest value of each window."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, size: tuple[int, int]) -> Tensor:

@@ -28,7 +28,7 @@ lines, or 128 x 30, took 1.5 times as long in parts.
 
 
 def has_rows(layer: nn.Conv2d, x: Tensor) -> bool:
-    """Whether a layer is carried out like this: on a processor, in one group, undilated."""
+    """Whether a layer is computed in this form: on a processor, one group, no dilation."""
     plain = layer.groups == 1 and layer.dilation == (1, 1) and not isinstance(layer.padding, str)
     return plain and x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64)
 
@@ -124,14 +124,14 @@ class _Shape:
         return found.flatten(2)
 
     def unflat(self, flat: Tensor) -> tuple[Tensor, Tensor]:
-        """Weights and biases out of that."""
+        """The weights and biases from their flattened form."""
         split = flat.unflatten(2, (self.kernel[0], self.lines))  # type: ignore[no-untyped-call]
         turned = split[..., :-1].unflatten(3, (self.kernel[1], self.channels))
         return turned.permute(0, 1, 4, 2, 3).contiguous(), split[:, :, 0, -1].contiguous()
 
 
 class _Rows(torch.autograd.Function):
-    """(copies, channels, height, width, batch) -> (copies, outputs, rows, columns, batch)."""
+    """Maps (copies, channels, height, width, batch) to (copies, outputs, rows, columns, batch)."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, stride: Any) -> Tensor:

@@ -12,6 +12,7 @@ from support.paths import ROOT
 SOURCE = ROOT / "src" / "fedrt"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 NOTATION = ROOT / "docs" / "notation.md"
+GLOSSARY = (ROOT / "docs" / "glossary.md").read_text()
 
 LINK = re.compile(r"\]\((?!https?://|#)([^)\s#]+)")
 CODE = re.compile(r"`([^`\n]+)`")
@@ -116,3 +117,34 @@ def test_every_symbol_is_in_its_file():
         text = "".join((ROOT / path).read_text() for path in SOURCE_LINK.findall(row))
         missing = [name for name in CODE.findall(row) if not re.search(rf"\b{name}\b", text)]
         assert missing == [], row
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "global round",
+        "edge round",
+        "local step",
+        "edge server",
+        "cluster",
+        "allowance",
+        "consensus distance",
+        "contraction",
+        "slack",
+        "pacing",
+        "best-effort",
+        "horizon",
+        "hindsight bound",
+        "gossip",
+        "straggler",
+    ],
+)
+def test_the_glossary_defines_a_word_once(word):
+    defined = re.findall(rf"\*\*{word}[.,*]", GLOSSARY, flags=re.IGNORECASE)
+    assert len(defined) == 1
+
+
+def test_the_readme_defines_the_rounds_once():
+    text = (ROOT / "README.md").read_text()
+    for word in ("Edge server", "Cluster", "Local step", "Edge round", "Global round"):
+        assert text.count(f"**{word}**: ") == 1

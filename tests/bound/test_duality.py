@@ -1,4 +1,4 @@
-"""The parts of the hindsight bound: certified contraction, covers of the links, prices."""
+"""The parts of the hindsight bound: covers of the links, and prices."""
 
 from __future__ import annotations
 
@@ -9,70 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from reference.whole_run import least_zeta, round_choices
+from reference.whole_run import round_choices
+from support.graphs import random_graph
 from support.tiny import tiny
 
 from fedrt.bound.duality import LinkTimes, Prices, certified_s, price_seconds
 from fedrt.bound.joule_prices import JoulePrices
-from fedrt.bound.least_contraction import contraction_bounds, degree_contraction
 from fedrt.bound.link_choices import RoundLinks, refine
 from fedrt.bound.whole_run import whole_run
 from fedrt.control.topology.consensus import consensus_limit
-from fedrt.graph import is_connected
 from fedrt.world.simulated import SimulatedWorld
 
 pytestmark = pytest.mark.numerical
-
-
-def random_graph(rng: np.random.Generator, size: int) -> np.ndarray:
-    while True:
-        upper = np.triu(rng.uniform(size=(size, size)) < rng.uniform(0.3, 1), k=1)
-        if is_connected(upper | upper.T):
-            return upper | upper.T
-
-
-def test_degree_bound_by_hand():
-    # A path of three: an end has 1 link, m = 3 - 1 - 1 = 1 missing: sqrt(1 / (3 x 2)).
-    assert degree_contraction(1, 3) == pytest.approx((1 / 6) ** 0.5)
-    assert degree_contraction(7, 8) == 0.0
-
-
-def test_contraction_bounds_enclose_the_semidefinite_program(record_property):
-    rng = np.random.default_rng(3)
-    worst = 0.0
-    for size in (2, 3, 5, 6):
-        graphs = np.array([random_graph(rng, size) for _ in range(4)])
-        low, high = contraction_bounds(graphs)
-        for graph, below, above in zip(graphs, low, high, strict=True):
-            zeta = least_zeta(graph)
-            assert below <= zeta + 1e-7
-            assert above >= zeta - 1e-7
-            assert degree_contraction(graph.sum(axis=1).min(), size) <= zeta + 1e-7
-            worst = max(worst, zeta - below)
-    assert worst < 0.01
-    record_property("oracle", {"worst certified contraction below the best": float(worst)})
-
-
-def test_a_target_only_ends_the_search_sooner():
-    rng = np.random.default_rng(5)
-    graphs = np.array([random_graph(rng, 6) for _ in range(20)])
-    low, high = contraction_bounds(graphs)
-    for target in (0.2, 0.4, 0.6):
-        some_low, some_high = contraction_bounds(graphs, np.full(20, target))
-        assert not ((some_low > target * (1 + 1e-9)) & (high <= target)).any()
-        assert not ((some_high <= target) & (low > target * (1 + 1e-9))).any()
-
-
-def test_a_target_near_the_least_contraction_is_decided():
-    """Just below what no weights beat, and just above what some reach, the answer is sure."""
-    rng = np.random.default_rng(5)
-    graphs = np.array([random_graph(rng, 6) for _ in range(20)])
-    low, high = contraction_bounds(graphs)
-    assert (high - low <= 2e-3).all()
-    below, above = low * (1 - 1e-4), high * (1 + 1e-4)
-    some = low > 0
-    assert (contraction_bounds(graphs, below)[0] > below)[some].all()
-    assert (contraction_bounds(graphs, above)[1] <= above).all()
 
 
 @pytest.mark.parametrize("rho", [None, 0.3, 0.05])

@@ -9,6 +9,7 @@ from support.tiny import tiny
 
 from fedrt.errors import InputError
 from fedrt.graph import parts_of
+from fedrt.seeding import uniforms
 from fedrt.world.faults import Failures
 from fedrt.world.simulated import SimulatedWorld
 
@@ -138,6 +139,18 @@ def test_a_cut_makes_two_halves_that_stay_until_it_heals():
                 spells += 1
     assert spells > 3
     assert len(sides) > 1
+
+
+@pytest.mark.parametrize("number", [2, 3, 5])
+def test_a_cut_takes_the_half_with_the_least_draws_rounded_down(number):
+    """Part of what a seed means: of five servers the two with the least draws are cut off."""
+    fleet = f"fleet={{num_edges={number},num_devices={number},cluster_sizes='even'}}"
+    for seed in range(8):
+        of = world(fleet, "faults.cut={kind='random',probability=1}", seed=seed)
+        draw = uniforms(np.arange(number), seed, "cut sides", 0)
+        cut_off = np.isin(draw, np.sort(draw)[: number // 2])
+        together = cut_off[:, None] == cut_off[None, :]
+        assert_array_equal(of.links_up(0), together & ~np.eye(number, dtype=bool))
 
 
 def test_given_sides_of_a_cut():

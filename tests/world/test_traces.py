@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,10 @@ from support.tiny import as_options, tiny
 
 from fedrt.cli import main
 from fedrt.errors import InputError
+from fedrt.scenario.model import ScaledTrace
 from fedrt.units import linear_from_db
+from fedrt.world.fleet import draw_fleet
+from fedrt.world.processes import TraceLinks
 from fedrt.world.simulated import SimulatedWorld
 
 # Kind of trace -> key columns with their sizes in the tiny scenario, value column, a fair range.
@@ -106,6 +110,24 @@ def test_links_both_ways_or_the_other_way_round(tmp_path):
     for name, given_columns in (("back", back), ("both", both)):
         w = world("backhaul", save(tmp_path / f"{name}.parquet", given_columns))
         assert_array_equal(w.backhaul_bps(2), table[2])
+
+
+def test_a_trace_names_servers_by_their_keys(tmp_path):
+    """The servers with keys 2, 0, 1 in a row; links join the first with each of the others."""
+    data, table = columns("backhaul")
+    fleet = replace(draw_fleet(tiny(), 0), edge_key=np.array([2, 0, 1]))
+    graph = np.array([[False, True, True], [True, False, False], [True, False, False]])
+    # By key: 2 with 0, and 2 with 1. The link of 0 with 1 is not needed.
+    needed = data["edge2"] == 2
+    file = save(tmp_path / "trace.parquet", {name: data[name][needed] for name in data})
+    found = TraceLinks(ScaledTrace(file=file), fleet, tiny().rounds, graph).bps(1)
+    assert_array_equal(found[0], [0.0, table[1, 2, 0], table[1, 2, 1]])
+    file = save(tmp_path / "other.parquet", {name: data[name][~needed] for name in data})
+    with pytest.raises(InputError) as caught:
+        TraceLinks(ScaledTrace(file=file), fleet, tiny().rounds, graph)
+    assert caught.value.lines[0].startswith(
+        f"{file}: has no value for global_round 0, edge 0, edge2 2"
+    )
 
 
 def test_only_links_of_the_base_graph_are_needed(tmp_path):

@@ -211,8 +211,8 @@ def link_trace(
             f" back {table[t, c2, c]:g}: must be the same"
         )
     table = np.where(np.isnan(table), other, table)
-    by_key = np.empty_like(base_graph)
-    by_key[np.ix_(fleet.edge_key, fleet.edge_key)] = base_graph
+    place = np.argsort(fleet.edge_key)
+    by_key = base_graph[np.ix_(place, place)]
     problems = too_short(settings.file, len(table), rounds.global_rounds, settings.repeat)
     problems += gaps(settings.file, table, list(sizes), np.triu(by_key)[None])
     if problems:

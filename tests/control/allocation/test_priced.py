@@ -76,10 +76,16 @@ def test_no_allocation_in_time_is_worth_less(seed, capped):
         assert price[part] @ energy_j[part] == pytest.approx(theirs, rel=2e-6)
 
 
+@pytest.mark.parametrize("capped", [False, True])
 @pytest.mark.parametrize("seed", range(6))
-def test_the_price_of_time_is_what_a_second_saves(seed):
+def test_the_price_of_time_is_what_a_second_saves(seed, capped):
+    """Also where a device is at its cap: more time frees bandwidth for the others."""
     seen, worth = fleet(seed)
-    priced = PricedFleet(seen, worth, np.full(seen.num_devices, np.inf))
+    if capped:
+        # A radio of every device takes power: a cap then binds between f_min and f_max.
+        seen = replace(seen, tx_power_w=np.where(seen.tx_power_w > 0, seen.tx_power_w, 0.03))
+    cap_j = 1.5 * least_energy_j(seen) if capped else np.full(seen.num_devices, np.inf)
+    priced = PricedFleet(seen, worth, cap_j)
     tau_s = priced.least_s * np.array([1.02, 1.1, 1.2, 1.4])
     _, price = priced.in_time(tau_s)
     step_s = 1e-4 * tau_s
@@ -88,6 +94,27 @@ def test_the_price_of_time_is_what_a_second_saves(seed):
         for sign in (-1, 1)
     ]
     np.testing.assert_allclose((ends[0] - ends[1]) / (2 * step_s), price, rtol=1e-3, atol=1e-7)
+
+
+def test_one_device_uses_all_bandwidth_wherever_the_search_for_its_price_starts():
+    """While its price of bandwidth is on a plateau, a device does not answer to it at all."""
+    from fedrt.control.allocation.priced_kernel import PricedDevices, allocate_in_time
+
+    # k = 1e6 Hz s over b = 1e6 Hz: an upload of 1 s whatever the price. In tau = 2.5 s the W = 1e9
+    # cycles may take 1.5 s: f = 2/3 GHz. A joule is worth 1 s, p = 0.1 W, alpha f^3 = 8/27 W, so
+    # nu = (p + alpha f^3) t^2 / k, and the price of time is nu k / t^2 - p. At f_min = 0.5 GHz
+    # t = 0.5 s for every nu from p t^2 / k to (p + 1/8) t^2 / k: the plateau.
+    values = {"b": 1e6, "lam": 1.0, "p": 0.1, "q": 1e-27, "w": 1e9, "k": 1e6}
+    values |= {"f_min": 0.5e9, "f_max": 2e9, "cap_j": np.inf, "bandwidth_hz": 1.0, "cpu_hz": 1.0}
+    for start in np.geomspace(1e-9, 1e3, 40):
+        arrays = {name: np.array([value]) for name, value in values.items()}
+        devices = PricedDevices(first=np.array([0, 1]), **arrays)
+        nu, price = np.array([start]), np.zeros(1)
+        allocate_in_time(np.array([2.5]), np.array([1.5]), nu, devices, price)
+        np.testing.assert_allclose(devices.cpu_hz, 1e9 / 1.5, rtol=1e-9)
+        np.testing.assert_allclose(devices.bandwidth_hz, 1e6, rtol=1e-12)
+        np.testing.assert_allclose(nu, (0.1 + 8 / 27) / 1e6, rtol=1e-8)
+        np.testing.assert_allclose(price, 8 / 27, rtol=1e-8)
 
 
 @pytest.mark.parametrize("per_edge", [1, 2, 9])

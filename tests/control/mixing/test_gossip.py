@@ -97,6 +97,30 @@ def test_a_consensus_limit_out_of_reach_keeps_every_link_but_not_every_step():
     assert found.gossip.steps < 10
 
 
+def triangle(rho):
+    """Servers that are ready at once; 0-1 and 1-2 take a second a step, 0-2 takes ten."""
+    hop_s = np.array([[np.inf, 1.0, 10.0], [1.0, np.inf, 1.0], [10.0, 1.0, np.inf]])
+    return choose_gossip(np.zeros(3), hop_s, np.ones((3, 3)) - np.eye(3), np.inf, rho, 1)
+
+
+def test_links_that_mix_a_hair_too_slowly_are_not_enough():
+    # The path of the quick links reaches 1/2 and no less: the weight 1/2 on both gives the
+    # eigenvalues 1 - 1/2 and 1 - 3/2. All three links with the weight 1/3 reach 0.
+    found = triangle(0.5 * (1 - 5e-10))
+    assert found.contraction <= 1e-12
+    assert found.gossip.links.sum() == 6
+
+
+@pytest.mark.parametrize("above", [1e-7, 2e-9])
+def test_weights_reach_the_limit_itself_where_a_whole_search_stops_short_of_it(above):
+    rho = 0.5 * (1 + above)
+    found = triangle(rho)
+    assert found.gossip.links.sum() == 4
+    assert fastest_weights(found.gossip.links).zeta > rho
+    assert found.contraction <= rho
+    assert contraction(found.gossip.weights) <= rho
+
+
 def test_one_server_has_nothing_to_mix():
     alone = choose_gossip(np.array([3.0]), np.array([[np.inf]]), np.zeros((1, 1)), 0.0, 0.1, 10)
     assert (alone.gossip.steps, alone.zeta, alone.gossip.weights.tolist()) == (1, 0.0, [[1.0]])

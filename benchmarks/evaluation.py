@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from control import commit, machine, summary
 
 from fedrt.data.catalogue import load_dataset
-from fedrt.learning.engines.samples import Samples
+from fedrt.learning.engines.samples import TensorSamples
 from fedrt.learning.evaluate import Accuracies, make_accuracies
 from fedrt.learning.models.architectures import make_model
 from fedrt.learning.models.flat import FlatModel
@@ -39,7 +39,9 @@ MOST_APART = 5
 
 def compare(name: str, dataset: str, args: argparse.Namespace) -> dict[str, Any]:
     """Seconds of both ways for one model."""
-    samples = Samples(load_dataset(dataset, args.data_dir), torch.float32, torch.device("cpu"))
+    samples = TensorSamples(
+        load_dataset(dataset, args.data_dir), torch.float32, torch.device("cpu")
+    )
     samples.test = samples.test[: args.images]
     samples.test_labels = samples.test_labels[: args.images]
     images = len(samples.test)

@@ -130,7 +130,7 @@ def engines(args: argparse.Namespace) -> dict[str, Any]:
     from fedrt.distributed.pool import Pool
     from fedrt.distributed.worker import Recipe, packed
     from fedrt.learning.engines.engine import TrainingOrder
-    from fedrt.learning.engines.samples import Samples
+    from fedrt.learning.engines.samples import TensorSamples
     from fedrt.learning.models.architectures import make_model
     from fedrt.learning.models.flat import FlatModel
     from fedrt.learning.setup import WorkerRecipe
@@ -139,7 +139,7 @@ def engines(args: argparse.Namespace) -> dict[str, Any]:
 
     devices, edges, steps = 72, 8, 10
     cpu = torch.device("cpu")
-    samples = Samples(random_dataset(SHAPES["lenet5"], 6000, 0), torch.float32, cpu)
+    samples = TensorSamples(random_dataset(SHAPES["lenet5"], 6000, 0), torch.float32, cpu)
     parts = np.array_split(np.arange(6000), devices)
     batches = Batches(parts, 32, 0)
     given = {"model": "lenet5", "learning_rate": RATES["lenet5"], "batch_size": 32}

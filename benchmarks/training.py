@@ -39,7 +39,7 @@ from fedrt.data.batches import Batches
 from fedrt.data.catalogue import Dataset
 from fedrt.errors import FedrtError
 from fedrt.learning.engines.engine import Engine, TrainingOrder
-from fedrt.learning.engines.samples import Samples
+from fedrt.learning.engines.samples import TensorSamples
 from fedrt.learning.models.architectures import make_model
 from fedrt.learning.models.flat import FlatModel
 from fedrt.learning.setup import DEFAULT_CHUNK, DTYPES, ENGINES, WorkerRecipe, make_stacked
@@ -85,9 +85,9 @@ class Task:
             weight=np.full(count, 1 / count),
         )
 
-    def samples(self) -> Samples:
+    def samples(self) -> TensorSamples:
         """The data where training happens."""
-        return Samples(self.dataset, DTYPES[self.dtype], torch.device(self.device))
+        return TensorSamples(self.dataset, DTYPES[self.dtype], torch.device(self.device))
 
     def batches(self) -> Batches:
         """The draws of mini-batches."""
@@ -137,7 +137,9 @@ class Task:
         except TypeError as error:
             raise SystemExit(f"engine {text!r}: {error}") from error
 
-    def _measured(self, model: FlatModel, samples: Samples, scenario: Scenario) -> dict[str, Any]:
+    def _measured(
+        self, model: FlatModel, samples: TensorSamples, scenario: Scenario
+    ) -> dict[str, Any]:
         """Form and chunk as a long run on this machine would choose them, measured anew."""
 
         def make(form: str, chunk: int) -> StackedEngine:

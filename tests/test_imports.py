@@ -165,6 +165,15 @@ def test_parameters_in_messages_are_options():
     assert said == "--set x: must be; give another --out, --allow-code or `nothing`"
 
 
+def test_one_name_means_one_class():
+    homes: dict[str, list[str]] = {}
+    for path in files():
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(module_of(path))
+    assert not {name: where for name, where in homes.items() if len(where) > 1}
+
+
 def assert_no_cycle(imports: Mapping[str, set[str]]) -> None:
     try:
         TopologicalSorter(imports).prepare()

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 from reference.whole_run import least_total_time_s
 from support.bound_worlds import limits, small
 
-from fedrt.bound.duality import LinkTimes, Prices, price_seconds
+from fedrt.bound.duality import DualPrices, LinkTimes, price_seconds
 from fedrt.bound.whole_run import hindsight_bound, whole_run
 from fedrt.world.simulated import SimulatedWorld
 
@@ -75,8 +75,8 @@ def test_a_round_takes_the_least_of_its_choices(apart_s):
     each = np.empty((6, run.global_rounds))
     for j in range(6):
         alone = LinkTimes(np.arange(run.global_rounds + 1), rows[:, j].copy())
-        each[j] = price_seconds(run, alone, Prices.even(run))
-    prices = Prices.even(run)
+        each[j] = price_seconds(run, alone, DualPrices.even(run))
+    prices = DualPrices.even(run)
     links = LinkTimes(6 * np.arange(run.global_rounds + 1), rows.reshape(-1, run.num_edges))
     value_s = price_seconds(run, links, prices)
     # The search leaves a round's prices when primal and dual are within 1e-7 of each other.

@@ -13,7 +13,7 @@ from reference.whole_run import round_choices
 from support.graphs import random_graph
 from support.tiny import tiny
 
-from fedrt.bound.duality import LinkTimes, Prices, certified_s, price_seconds
+from fedrt.bound.duality import DualPrices, LinkTimes, certified_s, price_seconds
 from fedrt.bound.joule_prices import JoulePrices
 from fedrt.bound.link_choices import RoundLinks, refine
 from fedrt.bound.whole_run import whole_run
@@ -79,9 +79,9 @@ def one_choice(world: SimulatedWorld) -> tuple:
 
 def test_the_search_equals_the_plain_formula_at_its_prices():
     run, links = one_choice(SimulatedWorld(tiny(), 0))
-    prices = Prices.even(run)
+    prices = DualPrices.even(run)
     for factor in (0.0, 1e-3, 1.0, 30.0):
-        prices.joule_s = Prices.even(run).joule_s * factor
+        prices.joule_s = DualPrices.even(run).joule_s * factor
         value_s = price_seconds(run, links, prices)
         plain_s, _ = certified_s(run, prices, links.backhaul_s)
         assert_allclose(value_s, plain_s, rtol=1e-12)
@@ -95,7 +95,7 @@ def test_no_prices_beat_those_of_the_search(seed):
     """The search's time prices are the best for its joule prices, to its own tolerance."""
     run, links = one_choice(SimulatedWorld(tiny(), 0))
     rng = np.random.default_rng(seed)
-    prices = Prices.even(run)
+    prices = DualPrices.even(run)
     prices.joule_s = prices.joule_s * 10 ** rng.uniform(-3, 1, run.num_devices)
     best_s = price_seconds(run, links, prices)
     spread = 10 ** rng.uniform(-4, 0)

@@ -10,7 +10,7 @@ from support.kept_cells import OPTIONS, TINY
 
 from fedrt.cli import main
 from fedrt.experiments import cells as module
-from fedrt.experiments.beyond import LATE, Outcome, Pair, pairs
+from fedrt.experiments.beyond import LATE, CellResults, Pair, pairs
 from fedrt.experiments.carry_out import Store, carry_out
 from fedrt.experiments.cells import cells_of
 from fedrt.experiments.kept import replay
@@ -22,8 +22,8 @@ POLICIES = ("fedrt", "fedrt-plus")
 
 
 def test_changes_and_points_by_hand():
-    fedrt = (Outcome(100, 10, 3, 80, 79, 81), Outcome(200, 10, 1, 82, 81, 83))
-    other = (Outcome(90, 8, 0, 80.5, 78, 81), Outcome(160, 9, 1, 81, 82, 83))
+    fedrt = (CellResults(100, 10, 3, 80, 79, 81), CellResults(200, 10, 1, 82, 81, 83))
+    other = (CellResults(90, 8, 0, 80.5, 78, 81), CellResults(160, 9, 1, 81, 82, 83))
     pair = Pair(TINY, "own", (0, 2), fedrt, other)
     assert pair.change("time_s") == pytest.approx(-0.15)
     assert pair.change("energy_j") == pytest.approx(-0.15)

@@ -8,7 +8,7 @@ import torch
 from support.learning_cases import CPU, noise, state_vector
 from torch import nn
 
-from fedrt.learning.engines.samples import Samples
+from fedrt.learning.engines.samples import TensorSamples
 from fedrt.learning.evaluate import (
     BATCH,
     COMPILED_BATCH,
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.numerical
 def test_accuracy_by_hand_with_batch_norm():
     shape = (3, 4, 4)
     data = noise(shape, test=BATCH + 137)
-    samples = Samples(data, torch.float32, CPU)
+    samples = TensorSamples(data, torch.float32, CPU)
     module = make_model("resnet20", shape, 5, 0)
     with torch.no_grad():
         for _ in range(3):
@@ -54,7 +54,7 @@ def test_many_at_once_is_one_after_the_other(test, way, monkeypatch):
     monkeypatch.setattr(torch, "compile", lambda written, **_: written)
     monkeypatch.setattr(compiled, "PROGRAMS", {})
     shape = (3, 8, 8)
-    samples = Samples(noise(shape, test=test), torch.float64, CPU)
+    samples = TensorSamples(noise(shape, test=test), torch.float64, CPU)
     modules = [WithNorm(shape, 5).double() for _ in range(3)]
     with torch.no_grad():
         for module in modules:

@@ -14,7 +14,7 @@ from fedrt.data.batches import Batches
 from fedrt.data.catalogue import Dataset
 from fedrt.learning.engines.engine import Engine, TrainingOrder
 from fedrt.learning.engines.method import Method, make_method
-from fedrt.learning.engines.samples import Samples
+from fedrt.learning.engines.samples import TensorSamples
 from fedrt.learning.models.architectures import MODELS, LeNet5, ResNet20, make_model
 from fedrt.learning.models.flat import FlatModel
 from fedrt.learning.setup import DTYPES, ENGINES
@@ -91,7 +91,7 @@ class Case:
     modules: list[nn.Module]
     """The edge models again, as modules of their own."""
     flat: FlatModel
-    samples: Samples
+    samples: TensorSamples
     batches: Batches
     learning_rate: float
 
@@ -117,7 +117,7 @@ def engine_case(
     """Seven devices on edges 0, 1 and 3 of four, of uneven data and local steps."""
     shape, kind = SHAPES[model], DTYPES[dtype]
     data = data or noise(shape)
-    samples = Samples(data, kind, CPU)
+    samples = TensorSamples(data, kind, CPU)
     # Devices 2 and 5 of the fleet stay away; device 0 holds fewer samples than a batch.
     parts = np.split(np.random.default_rng(3).permutation(90), [2, 12, 25, 40, 52, 60, 75, 80])
     batches = Batches(parts, 4, seed=11)

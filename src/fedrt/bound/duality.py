@@ -89,7 +89,7 @@ class LinkTimes:
 
 
 @dataclass
-class Prices:
+class DualPrices:
     """The dual prices of a run, and the state of the search for them."""
 
     joule_s: FloatArray
@@ -104,13 +104,13 @@ class Prices:
     """The state of the compiled search, for each row of `WholeRun`."""
 
     @staticmethod
-    def even(run: WholeRun) -> Prices:
+    def even(run: WholeRun) -> DualPrices:
         """Prices to start from: equal shares of time, energy priced for a medium frequency."""
         servers, parts = run.num_edges, len(run.bandwidth_hz)
         per_edge_round = len(run.device) / max(1, run.global_rounds * run.edge_rounds)
         middle_hz = (run.cpu_min_hz + run.cpu_max_hz) / 2
         price = run.cycles / (2 * run.joules_per_hz2 * middle_hz**3) / per_edge_round
-        return Prices(
+        return DualPrices(
             joule_s=price,
             share=np.full((run.global_rounds, servers), 1.0 / servers),
             second=np.zeros(len(run.device)),
@@ -141,7 +141,7 @@ def device_columns(run: WholeRun, joule_s: FloatArray) -> FloatArray:
     )
 
 
-def frequencies_hz(run: WholeRun, prices: Prices) -> FloatArray:
+def frequencies_hz(run: WholeRun, prices: DualPrices) -> FloatArray:
     """The CPU frequency that each device chooses in each edge round at the given prices."""
     n = run.device
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -151,7 +151,7 @@ def frequencies_hz(run: WholeRun, prices: Prices) -> FloatArray:
 
 
 def certified_s(
-    run: WholeRun, prices: Prices, backhaul_s: FloatArray
+    run: WholeRun, prices: DualPrices, backhaul_s: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """For each global round the bound's terms in seconds; for each device the joules behind them.
 
@@ -174,7 +174,7 @@ def certified_s(
     return value_s, energy_j.astype(np.float64, copy=False)
 
 
-def price_seconds(run: WholeRun, links: LinkTimes, prices: Prices) -> FloatArray:
+def price_seconds(run: WholeRun, links: LinkTimes, prices: DualPrices) -> FloatArray:
     """For each global round the greatest bound at the energy prices; updates the time prices."""
     from fedrt.bound.search import price_rounds
 

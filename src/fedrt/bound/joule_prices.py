@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.bound.duality import LinkTimes, Prices, WholeRun, certified_s, price_seconds
+from fedrt.bound.duality import DualPrices, LinkTimes, WholeRun, certified_s, price_seconds
 
 FloatArray = NDArray[np.float64]
 
@@ -31,14 +31,14 @@ class JoulePrices:
     run: WholeRun
     limit_j: FloatArray
     """The joules each device may spend over the run; inf means no limit and a price of 0."""
-    prices: Prices
+    prices: DualPrices
     best_s: float = -np.inf
     """The greatest bound found, over all prices and covers tried; each of them is valid."""
 
     @staticmethod
     def start(run: WholeRun, limit_j: FloatArray) -> JoulePrices:
         """Prices so low that almost no device slows down."""
-        prices = Prices.even(run)
+        prices = DualPrices.even(run)
         prices.joule_s = np.where(np.isfinite(limit_j), 0.01 * prices.joule_s, 0.0)
         return JoulePrices(run, limit_j, prices)
 

@@ -36,7 +36,7 @@ LARGEST_BATCH = 100_000_000
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundFiles:
     """Files of a data set found in one folder; `missing` names those that are not there."""
 
     folder: Path
@@ -46,7 +46,7 @@ class Found:
     read: Callable[[], Split]
 
 
-Look = Callable[[Path], Found | None]
+Look = Callable[[Path], FoundFiles | None]
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Original:
     """Sub-folders of the data folder in which it is looked for, before the folder itself."""
     looks: tuple[Look, ...]
 
-    def found(self, data_folder: Path) -> list[Found]:
+    def found(self, data_folder: Path) -> list[FoundFiles]:
         """What is found of the data set under a data folder, best and complete ones first."""
         places = [data_folder / folder for folder in self.folders]
         # idx files have the same names in several data sets: take no folder that names another.
@@ -74,7 +74,7 @@ class Original:
         return sorted((one for one in found if one), key=lambda one: bool(one.missing))
 
 
-def read_original(name: str, data_folder: Path) -> tuple[Found, Split]:
+def read_original(name: str, data_folder: Path) -> tuple[FoundFiles, Split]:
     """The samples of a known data set and where they were found; an error if it is missing."""
     original = ORIGINALS[name]
     found = original.found(data_folder)
@@ -85,7 +85,7 @@ def read_original(name: str, data_folder: Path) -> tuple[Found, Split]:
     return found[0], found[0].read()
 
 
-def incomplete(found: Found) -> str:
+def incomplete(found: FoundFiles) -> str:
     """A phrase for a data set of which files are missing."""
     return f"{found.folder} has {', '.join(found.files)} but not {', '.join(found.missing)}"
 
@@ -128,7 +128,7 @@ def save_original(name: str, split: Split, data_folder: Path) -> Path:
 def _whole(name: str, classes: int, shape: tuple[int, ...]) -> Look:
     """The npz file that `fedrt data import` writes, if it is there."""
 
-    def look(folder: Path) -> Found | None:
+    def look(folder: Path) -> FoundFiles | None:
         path = folder / f"{name}.npz"
         if not path.is_file():
             return None
@@ -140,7 +140,7 @@ def _whole(name: str, classes: int, shape: tuple[int, ...]) -> Look:
                 check_samples(path, found["x_test"], found["y_test"], classes, shape),
             )
 
-        return Found(folder, "npz", [path.name], [], read)
+        return FoundFiles(folder, "npz", [path.name], [], read)
 
     return look
 
@@ -150,7 +150,7 @@ def _cifar_batches(form: str, suffix: str, batch: Batch) -> Look:
         f"{stem}{suffix}" for stem in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch")
     ]
 
-    def look(folder: Path) -> Found | None:
+    def look(folder: Path) -> FoundFiles | None:
         have = [name for name in names if (folder / name).is_file()]
 
         def read() -> Split:
@@ -158,7 +158,7 @@ def _cifar_batches(form: str, suffix: str, batch: Batch) -> Look:
             return join(parts[:5]), parts[5]
 
         missing = [name for name in names if name not in have]
-        return Found(folder, form, have, missing, read) if have else None
+        return FoundFiles(folder, form, have, missing, read) if have else None
 
     return look
 
@@ -168,7 +168,7 @@ def _cifar_archive(file: str, suffix: str, batch: Batch) -> Look:
         f"{stem}{suffix}" for stem in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch")
     ]
 
-    def look(folder: Path) -> Found | None:
+    def look(folder: Path) -> FoundFiles | None:
         path = folder / file
 
         def read() -> Split:
@@ -176,7 +176,7 @@ def _cifar_archive(file: str, suffix: str, batch: Batch) -> Look:
             parts = [batch(members[name], f"{path}: {name}") for name in names]
             return join(parts[:5]), parts[5]
 
-        return Found(folder, file, [file], [], read) if path.is_file() else None
+        return FoundFiles(folder, file, [file], [], read) if path.is_file() else None
 
     return look
 
@@ -203,7 +203,7 @@ def _members(path: Path, names: Sequence[str]) -> dict[str, bytes]:
 def _idx_files(classes: int) -> Look:
     stems = ("train-images", "train-labels", "t10k-images", "t10k-labels")
 
-    def look(folder: Path) -> Found | None:
+    def look(folder: Path) -> FoundFiles | None:
         paths: list[Path] = []
         missing = []
         for stem in stems:
@@ -219,12 +219,12 @@ def _idx_files(classes: int) -> Look:
             return train, read_idx_pair(paths[2], paths[3], classes)
 
         have = [path.name for path in paths]
-        return Found(folder, "idx", have, missing, read) if have else None
+        return FoundFiles(folder, "idx", have, missing, read) if have else None
 
     return look
 
 
-def _femnist_npz(folder: Path) -> Found | None:
+def _femnist_npz(folder: Path) -> FoundFiles | None:
     path = folder / "femnist.npz"
     if not path.is_file():
         return None
@@ -234,14 +234,16 @@ def _femnist_npz(folder: Path) -> Found | None:
         images, labels, writer = found["images"], found["labels"], found["writer"]
         return check_samples(path, images, labels, 62, GREY_SHAPE, writer), None
 
-    return Found(folder, "npz", [path.name], [], read)
+    return FoundFiles(folder, "npz", [path.name], [], read)
 
 
-def _femnist_leaf(folder: Path) -> Found | None:
+def _femnist_leaf(folder: Path) -> FoundFiles | None:
     files = leaf_files(folder)
     names = [str(path.relative_to(folder)) for path in files]
     return (
-        Found(folder, "LEAF JSON", names, [], lambda: (read_leaf(files), None)) if files else None
+        FoundFiles(folder, "LEAF JSON", names, [], lambda: (read_leaf(files), None))
+        if files
+        else None
     )
 
 

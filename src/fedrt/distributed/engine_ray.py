@@ -18,7 +18,7 @@ from torch import Tensor
 
 from fedrt.distributed.pool import Pool, Worker
 from fedrt.distributed.shares import Share, share_out
-from fedrt.distributed.worker import Answer, Job, as_tensor
+from fedrt.distributed.worker import Answer, TrainingJob, as_tensor
 from fedrt.learning.engines.engine import DeviceResults, Trained, TrainingOrder, check_finite
 
 SHARE_BYTES = 64 * 2**20
@@ -115,7 +115,7 @@ class _Training:
     def send(self, worker: Worker) -> Any:
         edges, before = self.share.edges, self.round.before
         kept = all(before.serial_of_edge.get(edge) == worker.serial for edge in edges.tolist())
-        job = Job(
+        job = TrainingJob(
             order=self.share.order,
             edges=edges,
             models=None if kept else self.round.models[torch.as_tensor(edges)].numpy(),

@@ -28,7 +28,7 @@ MOST_LOSSES = 20
 LONGEST_PAUSE_S = 2.0
 
 
-class Task(Protocol):
+class PoolTask(Protocol):
     """Work that any worker can do."""
 
     @property
@@ -91,10 +91,10 @@ class Pool:
         for number in range(workers):
             self._recruit(number)
 
-    def carry_out(self, tasks: Sequence[Task]) -> None:
+    def carry_out(self, tasks: Sequence[PoolTask]) -> None:
         """Complete every task once. An exception raised by a task itself ends all."""
         waiting = list(tasks)
-        running: dict[Any, tuple[Worker, Task]] = {}
+        running: dict[Any, tuple[Worker, PoolTask]] = {}
         try:
             while waiting or running:
                 busy = {worker.number for worker, _ in running.values()}
@@ -208,7 +208,7 @@ class _LostError(Exception):
     """Raised where a worker, or a value that it held, is lost."""
 
 
-def _next(waiting: list[Task], number: int) -> Task:
+def _next(waiting: list[PoolTask], number: int) -> PoolTask:
     """The next task of the worker's own, or else the last task of another."""
     for place, task in enumerate(waiting):
         if task.owner == number:

@@ -19,7 +19,7 @@ from fedrt.data.batches import Batches
 from fedrt.errors import InputError
 from fedrt.learning.engines.engine import DeviceResults, TrainingOrder, averaged
 from fedrt.learning.engines.method import make_method
-from fedrt.learning.engines.samples import Samples
+from fedrt.learning.engines.samples import TensorSamples
 from fedrt.learning.evaluate import make_accuracies
 from fedrt.learning.models.architectures import model_for
 from fedrt.learning.models.flat import FlatModel
@@ -55,7 +55,7 @@ class Recipe:
 
 
 @dataclass(frozen=True)
-class Job:
+class TrainingJob:
     """The edge servers and devices to train in an edge round."""
 
     order: TrainingOrder
@@ -125,7 +125,7 @@ class EdgeWorker:
             form=self.recipe.form,
         )
 
-    def train(self, job: Job) -> Answer:
+    def train(self, job: TrainingJob) -> Answer:
         """Train every device of the job and aggregate for each edge server."""
         models = self._first(job)
         if self.engine is None:
@@ -143,7 +143,7 @@ class EdgeWorker:
             rows.update(zip(job.edges.tolist(), after, strict=True))
         return Answer(after.cpu().numpy(), results)
 
-    def _first(self, job: Job) -> Tensor:
+    def _first(self, job: TrainingJob) -> Tensor:
         if job.models is not None:
             return as_tensor(job.models).to(self.device)
         rows = self.kept[job.kept_as]
@@ -154,7 +154,7 @@ class EdgeWorker:
         return self.measure(as_tensor(states).to(self.device))
 
 
-def packed(samples: Samples) -> dict[str, Any]:
+def packed(samples: TensorSamples) -> dict[str, Any]:
     """The samples with arrays in place of tensors."""
     return {
         name: value.cpu().numpy() if isinstance(value, Tensor) else value
@@ -162,9 +162,9 @@ def packed(samples: Samples) -> dict[str, Any]:
     }
 
 
-def unpacked(held: dict[str, Any], device: torch.device) -> Samples:
+def unpacked(held: dict[str, Any], device: torch.device) -> TensorSamples:
     """The samples as tensors on a device."""
-    samples = object.__new__(Samples)
+    samples = object.__new__(TensorSamples)
     for name, value in held.items():
         tensor = isinstance(value, np.ndarray)
         setattr(samples, name, as_tensor(value).to(device) if tensor else value)

@@ -20,7 +20,7 @@ LATE = 10
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CellResults:
     """The results of one trained cell."""
 
     time_s: float
@@ -41,8 +41,8 @@ class Pair:
     column: Column
     policy: str
     seeds: tuple[int, ...]
-    fedrt: tuple[Outcome, ...]
-    other: tuple[Outcome, ...]
+    fedrt: tuple[CellResults, ...]
+    other: tuple[CellResults, ...]
 
     def changes(self, quantity: str) -> tuple[float, ...]:
         """The relative change from FedRT on each seed."""
@@ -88,14 +88,14 @@ def late_mean(accuracy: FloatArray) -> float:
     return round(float(accuracy[-LATE:].mean()), 9)
 
 
-def _outcome(cell: Cell, kept: Kept) -> Outcome:
+def _outcome(cell: Cell, kept: Kept) -> CellResults:
     """The results of a cell; its overspending is found by planning it again."""
     world = make_world(cell.column.load(), cell.seed)
     *_, (last, _) = replay(world, cell.policy, kept)
     books = last.last.after
     accuracy = 100 * kept.rounds["accuracy"]
     accuracy = accuracy[~np.isnan(accuracy)]
-    return Outcome(
+    return CellResults(
         time_s=kept.time_s,
         energy_j=kept.energy_j,
         over_j=float(np.maximum(books.spent_j - books.budget_j, 0.0).sum()),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from fedrt.learning.engines.samples import Samples, normalised
+from fedrt.learning.engines.samples import TensorSamples, normalised
 from fedrt.learning.models.flat import FlatModel, split_rows
 from fedrt.learning.stacked.stack import STACKED_FORMS, StackedModule
 from fedrt.learning.tasks import Task, metric_sums
@@ -24,7 +24,7 @@ Accuracies = Callable[[Tensor], list[float]]
 
 @torch.no_grad()
 def accuracy(
-    model: FlatModel, state: Tensor, samples: Samples, task: Task, half: bool = False
+    model: FlatModel, state: Tensor, samples: TensorSamples, task: Task, half: bool = False
 ) -> float:
     """The mean metric of one model over the test set; `half` uses bfloat16 as in training."""
     model.load(state)
@@ -42,7 +42,13 @@ def accuracy(
 
 
 def make_accuracies(
-    model: FlatModel, samples: Samples, task: Task, half: bool, *, form: str | None, compiled: bool
+    model: FlatModel,
+    samples: TensorSamples,
+    task: Task,
+    half: bool,
+    *,
+    form: str | None,
+    compiled: bool,
 ) -> Accuracies:
     """The function that evaluates many models: compiled, stacked, or one after the other."""
     if compiled and samples.test.is_cuda:
@@ -62,7 +68,7 @@ class StackedAccuracy:
     def __init__(
         self,
         model: FlatModel,
-        samples: Samples,
+        samples: TensorSamples,
         task: Task,
         half: bool = False,
         form: str = "grouped",
@@ -95,7 +101,9 @@ class StackedAccuracy:
 class CompiledAccuracy(StackedAccuracy):
     """Evaluates many models at once in one compiled program, for GPUs."""
 
-    def __init__(self, model: FlatModel, samples: Samples, task: Task, half: bool = False) -> None:
+    def __init__(
+        self, model: FlatModel, samples: TensorSamples, task: Task, half: bool = False
+    ) -> None:
         super().__init__(model, samples, task, half)
         self.recorded: dict[int, _Recorded] = {}
 

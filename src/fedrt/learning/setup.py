@@ -21,7 +21,7 @@ from fedrt.errors import InputError, reason
 from fedrt.learning.aggregators import is_linear, make_aggregator
 from fedrt.learning.engines.engine import Closes, Engine, Evaluates
 from fedrt.learning.engines.method import Method, make_method
-from fedrt.learning.engines.samples import Samples
+from fedrt.learning.engines.samples import TensorSamples
 from fedrt.learning.engines.sequential import SequentialEngine
 from fedrt.learning.evaluate import Accuracies, make_accuracies
 from fedrt.learning.measure import BITS_PER_PARAMETER
@@ -62,10 +62,12 @@ DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.
 
 SMALL_MODEL = 50_000
 
-EngineFactory = Callable[[FlatModel, Samples, Batches, Scenario], Engine]
+EngineFactory = Callable[[FlatModel, TensorSamples, Batches, Scenario], Engine]
 
 
-def _sequential(model: FlatModel, samples: Samples, batches: Batches, scenario: Scenario) -> Engine:
+def _sequential(
+    model: FlatModel, samples: TensorSamples, batches: Batches, scenario: Scenario
+) -> Engine:
     learning = scenario.learning
     return SequentialEngine(
         model,
@@ -82,7 +84,7 @@ DEFAULT_CHUNK = 4
 
 def make_stacked(
     model: FlatModel,
-    samples: Samples,
+    samples: TensorSamples,
     batches: Batches,
     scenario: Scenario,
     chunk: int = DEFAULT_CHUNK,
@@ -113,7 +115,7 @@ ENGINES: dict[str, EngineFactory] = {"stacked": make_stacked, "sequential": _seq
 class WorkerRecipe:
     """Makes a stacked engine in another process, where the model is built again."""
 
-    samples: Samples
+    samples: TensorSamples
     batches: Batches
     scenario: Scenario
     num_classes: int
@@ -138,7 +140,7 @@ class WorkerRecipe:
 class Material:
     """The data and model from which any engine of a world is made."""
 
-    samples: Samples
+    samples: TensorSamples
     batches: Batches
     model: FlatModel
     parts: Parts
@@ -152,7 +154,7 @@ class Setup:
 
     world: World
     model: FlatModel
-    samples: Samples
+    samples: TensorSamples
     batches: Batches
     engine: Engine
     first_model: Tensor
@@ -264,7 +266,7 @@ def make_material(world: World, where: torch.device, data_dir: Path | None) -> M
     if dataset.train_labels.shape[1:] != needed:
         got = dataset.train_labels.shape[1:]
         raise InputError(f"scenario.learning.task: needs labels of shape {needed}, not {got}")
-    samples = Samples(dataset, dtype, where)
+    samples = TensorSamples(dataset, dtype, where)
     batches = Batches(parts, learning.batch_size, world.seed)
     module = model_for(learning, samples.shape, dataset.num_classes, world.seed)
     check_trains(module, learning.model, samples.shape, learning.batch_size)

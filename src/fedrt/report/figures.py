@@ -21,7 +21,7 @@ from fedrt.studies.estimates import over_seeds
 from fedrt.studies.front import FrontPoint
 from fedrt.studies.labels import key_label
 from fedrt.studies.sizing import Sizing
-from fedrt.studies.sweep import Outcome, Sweep
+from fedrt.studies.sweep import PointResults, Sweep
 from fedrt.system.extras import MissingLibraryError
 from fedrt.system.files import write_whole
 from fedrt.units import readable_time, time_unit
@@ -167,7 +167,7 @@ def legend_below(figure: Figure, *panels: Axes, inches: float = 1.5) -> None:
         legend.remove()
 
 
-def sweep_figure(sweep: Sweep, outcomes: Sequence[Outcome]) -> Figure:
+def sweep_figure(sweep: Sweep, outcomes: Sequence[PointResults]) -> Figure:
     """Time against one varied setting, with a panel for every combination of the others."""
     x_key = x_axis_key(sweep)
     others = {key: words for key, words in sweep.vary.items() if key != x_key}
@@ -216,18 +216,20 @@ def is_number(word: str) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def times(outcome: Outcome) -> Iterator[float]:
+def times(outcome: PointResults) -> Iterator[float]:
     """All total times of a point in seconds."""
     return (run["total_time_s"] for runs in outcome.results.values() for run in runs)
 
 
-def panel_outcomes(outcomes: Sequence[Outcome], panel: Mapping[str, str]) -> list[Outcome]:
+def panel_outcomes(
+    outcomes: Sequence[PointResults], panel: Mapping[str, str]
+) -> list[PointResults]:
     """The points of a panel."""
     return [o for o in outcomes if panel.items() <= o.point.settings.items()]
 
 
 def draw_panel(
-    axes: Axes, sweep: Sweep, key: str, outcomes: Sequence[Outcome], size: float
+    axes: Axes, sweep: Sweep, key: str, outcomes: Sequence[PointResults], size: float
 ) -> None:
     """Draw one line per policy; values that are words are not joined by lines."""
     words = sweep.vary[key]

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Found = Mapping[str, Kept]
+FoundCells = Mapping[str, Kept]
 T = TypeVar("T")
 HOUR_S = 3600.0
 DATA = {"cifar10": "CIFAR-10", "fmnist": "FMNIST", "femnist": "FEMNIST"}
@@ -59,7 +59,7 @@ class _Curves:
 
 
 def _compared(
-    lines: Mapping[T, tuple[Column, str]], seeds: Sequence[int], found: Found
+    lines: Mapping[T, tuple[Column, str]], seeds: Sequence[int], found: FoundCells
 ) -> dict[T, _Curves]:
     """The lines of a panel that are there."""
     cells = to_compare(lines, seeds, found)
@@ -78,7 +78,7 @@ def _titled(title: str, curves: Mapping[Any, _Curves]) -> str:
 
 
 def convergence_figures(
-    policies: Sequence[str], seeds: Sequence[int], found: Found
+    policies: Sequence[str], seeds: Sequence[int], found: FoundCells
 ) -> dict[str, Figure]:
     """Loss and accuracy against simulated time, one picture for each data set."""
     figures = {}
@@ -104,7 +104,9 @@ def convergence_figures(
     return figures
 
 
-def energy_figure(policies: Sequence[str], seeds: Sequence[int], found: Found) -> Figure | None:
+def energy_figure(
+    policies: Sequence[str], seeds: Sequence[int], found: FoundCells
+) -> Figure | None:
     """The energy that a device has spent by each round, mean over devices."""
 
     def draw(axes: Axes, curves: dict[str, _Curves]) -> None:
@@ -117,7 +119,7 @@ def energy_figure(policies: Sequence[str], seeds: Sequence[int], found: Found) -
     return _panels(panels, draw, "energy of a device so far (J)")
 
 
-def non_iid_figure(seeds: Sequence[int], found: Found) -> Figure | None:
+def non_iid_figure(seeds: Sequence[int], found: FoundCells) -> Figure | None:
     """Accuracy by round for clusters with few labels: FedRT, and the full graph of Static-T.
 
     CE-FedAvg trains exactly as Static-T does.
@@ -145,7 +147,7 @@ def non_iid_figure(seeds: Sequence[int], found: Found) -> Figure | None:
     return _panels(panels, draw, "test accuracy (%)", inches=2.0)
 
 
-def base_graph_figure(seeds: Sequence[int], found: Found) -> Figure | None:
+def base_graph_figure(seeds: Sequence[int], found: FoundCells) -> Figure | None:
     """Accuracy by round of FedRT on base graphs from sparse to complete."""
     sparse = {column.name: column for column in BASE_GRAPHS}
     places = {p: place for place, p in enumerate((*LINK_PROBABILITIES, 1.0))}
@@ -165,7 +167,7 @@ def base_graph_figure(seeds: Sequence[int], found: Found) -> Figure | None:
 
 
 def _by_policy(
-    columns: Sequence[Column], policies: Sequence[str], seeds: Sequence[int], found: Found
+    columns: Sequence[Column], policies: Sequence[str], seeds: Sequence[int], found: FoundCells
 ) -> dict[Column, dict[str, _Curves]]:
     """For every column of which there is a cell, a line for each policy."""
     shown = {}

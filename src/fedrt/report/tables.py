@@ -19,7 +19,7 @@ from fedrt.studies.front import BUDGET, FrontPoint
 from fedrt.studies.labels import BASELINES, labelled
 from fedrt.studies.size_answer import verdict
 from fedrt.studies.sizing import Sizing
-from fedrt.studies.sweep import Outcome, Sweep
+from fedrt.studies.sweep import PointResults, Sweep
 from fedrt.units import number_range, precise_time, readable_time, signed_percent
 
 MOST_SEED_COLUMNS = 3
@@ -94,7 +94,7 @@ def print_comparison(scenario: Scenario, results: Mapping[str, Sequence[Summary]
         console.print(failed)
 
 
-def sweep_table(sweep: Sweep, outcomes: Sequence[Outcome]) -> Table:
+def sweep_table(sweep: Sweep, outcomes: Sequence[PointResults]) -> Table:
     """Time, energy and overspend, one row per point and policy; the fastest of a point in bold."""
     seeds = len(sweep.seeds)
     table = Table(
@@ -117,7 +117,7 @@ def sweep_table(sweep: Sweep, outcomes: Sequence[Outcome]) -> Table:
     return table
 
 
-def point_rows(sweep: Sweep, outcome: Outcome) -> Iterator[tuple[list[str], str]]:
+def point_rows(sweep: Sweep, outcome: PointResults) -> Iterator[tuple[list[str], str]]:
     """The cells and style of each policy at one point."""
     ran = {
         name: {

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from fedrt.studies.sizing import size as size
     from fedrt.studies.span import Span as Span
     from fedrt.studies.span import read_span as read_span
+    from fedrt.studies.sweep import PointResults as PointResults
     from fedrt.studies.sweep import Sweep as Sweep
     from fedrt.studies.sweep import plan_sweep as plan_sweep
     from fedrt.studies.sweep import read_vary as read_vary
@@ -47,7 +48,7 @@ else:
             "front": "FrontPoint efficient front_points",
             "sizing": "Sizing Try search size",
             "span": "Span read_span",
-            "sweep": "Sweep plan_sweep read_vary run_sweep",
+            "sweep": "PointResults Sweep plan_sweep read_vary run_sweep",
             "training": "carry_on start_run",
         },
     )

@@ -13,7 +13,7 @@ from fedrt.errors import InputError
 from fedrt.scenario import load_scenario
 from fedrt.scenario.load import setting_value
 from fedrt.studies.estimates import comparison
-from fedrt.studies.sweep import Outcome, Sweep, split_words, sweep_data
+from fedrt.studies.sweep import PointResults, Sweep, split_words, sweep_data
 from fedrt.system.files import write_csv, write_json
 from fedrt.validation import shown
 
@@ -68,7 +68,7 @@ def default_budgets(source: str | Path, settings: Sequence[str] = ()) -> list[fl
     return [float(f"{own.low * LEAST_FACTOR * step**i:.4g}") for i in range(BUDGETS)]
 
 
-def front_points(outcomes: Sequence[Outcome]) -> list[FrontPoint]:
+def front_points(outcomes: Sequence[PointResults]) -> list[FrontPoint]:
     """The result of every budget and policy that could run, in the order of the sweep."""
     rows = [
         (float(setting_value(outcome.point.settings[BUDGET])), policy, means)
@@ -109,7 +109,7 @@ def efficient(costs: Sequence[tuple[float, float]]) -> list[bool]:
     return flags
 
 
-def front_data(sweep: Sweep, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def front_data(sweep: Sweep, outcomes: Sequence[PointResults]) -> dict[str, Any]:
     """The sweep over budgets as JSON data, with `efficient` for each policy."""
     data = sweep_data(sweep, outcomes)
     flags = iter(front_points(outcomes))
@@ -119,7 +119,7 @@ def front_data(sweep: Sweep, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     return data
 
 
-def save_front(out: Path, sweep: Sweep, outcomes: Sequence[Outcome]) -> None:
+def save_front(out: Path, sweep: Sweep, outcomes: Sequence[PointResults]) -> None:
     """Write `front.csv` and `front.json` into a folder."""
     rows = [asdict(point) for point in front_points(outcomes)]
     for row in rows:

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from fedrt.policies.spec import policy_labels
 from fedrt.records.summary import Summary
-from fedrt.studies.sweep import Outcome, Sweep
+from fedrt.studies.sweep import PointResults, Sweep
 
 UNITS = {"hz": "Hz", "bps": "bit/s", "j": "J", "w": "W", "db": "dB", "m": "m", "bits": "bit"}
 
@@ -36,7 +36,9 @@ def labelled(results: Mapping[str, Sequence[Summary]]) -> dict[str, Sequence[Sum
     return {labels[policy]: runs for policy, runs in results.items()}
 
 
-def labelled_sweep(sweep: Sweep, outcomes: Sequence[Outcome]) -> tuple[Sweep, list[Outcome]]:
+def labelled_sweep(
+    sweep: Sweep, outcomes: Sequence[PointResults]
+) -> tuple[Sweep, list[PointResults]]:
     """A sweep and its results with policies under their labels, for display."""
     labels = labels_of((outcome.results for outcome in outcomes), sweep.policies)
 

@@ -75,7 +75,7 @@ class Sweep:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PointResults:
     """The results at one point; `infeasible` has the policies that strict budgets stopped."""
 
     point: Point
@@ -171,15 +171,15 @@ def check_point(
 
 def run_sweep(
     sweep: Sweep,
-    save: Callable[[Sequence[Outcome]], None] | None = None,
+    save: Callable[[Sequence[PointResults]], None] | None = None,
     progress: Callable[[str, int], Progress] | None = None,
     kept: Points | None = None,
-) -> list[Outcome]:
+) -> list[PointResults]:
     """Run every point; `save` gets the results so far even if the sweep is interrupted.
 
     Every estimate goes to `kept` as soon as it has ended, and is not made again if it is there.
     """
-    outcomes: list[Outcome] = []
+    outcomes: list[PointResults] = []
     try:
         for point in sweep.points:
             outcomes.append(run_point(point, sweep, progress, kept))
@@ -197,7 +197,7 @@ def run_point(
     sweep: Sweep,
     progress: Callable[[str, int], Progress] | None = None,
     kept: Points | None = None,
-) -> Outcome:
+) -> PointResults:
     """Run every policy on every seed at one point."""
     results: dict[str, list[Summary]] = {}
     infeasible: dict[str, str] = {}
@@ -207,10 +207,10 @@ def run_point(
             results[name] = kept_estimate(point.scenario, policy, sweep.seeds, kept, progress)
         except InfeasibleError as error:
             infeasible[name] = error.lines[0]
-    return Outcome(point, results, infeasible)
+    return PointResults(point, results, infeasible)
 
 
-def sweep_data(sweep: Sweep, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def sweep_data(sweep: Sweep, outcomes: Sequence[PointResults]) -> dict[str, Any]:
     """The sweep as JSON data, every point in the form of `comparison`."""
     return {
         "scenario": sweep.points[0].scenario.name,
@@ -236,7 +236,7 @@ def plain_value(word: str) -> Any:
     return value
 
 
-def sweep_rows(outcomes: Sequence[Outcome]) -> Iterator[dict[str, Any]]:
+def sweep_rows(outcomes: Sequence[PointResults]) -> Iterator[dict[str, Any]]:
     """One flat row for each point, policy and seed, or with the reason why it could not run."""
     for outcome in outcomes:
         for policy, runs in outcome.results.items():
@@ -249,7 +249,7 @@ def sweep_rows(outcomes: Sequence[Outcome]) -> Iterator[dict[str, Any]]:
             yield outcome.point.settings | {"policy": policy, "infeasible": why}
 
 
-def save_sweep(out: Path, sweep: Sweep, outcomes: Sequence[Outcome]) -> None:
+def save_sweep(out: Path, sweep: Sweep, outcomes: Sequence[PointResults]) -> None:
     """Write `sweep.csv` and `sweep.json` into a folder."""
     write_csv(out / "sweep.csv", list(sweep_rows(outcomes)))
     write_json(out / "sweep.json", sweep_data(sweep, outcomes))

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from support.learning_cases import CPU, noise
 
 from fedrt.data.catalogue import Dataset, load_dataset
-from fedrt.learning.engines.samples import Samples, augment
+from fedrt.learning.engines.samples import TensorSamples, augment
 
 pytestmark = pytest.mark.numerical
 
@@ -34,7 +34,7 @@ def floats(*shape: int) -> Dataset:
     ids=["bytes", "grey bytes", "floats", "vectors", "digits"],
 )
 def test_training_inputs_have_mean_0_and_deviation_1(dataset, dtype):
-    samples = Samples(dataset, dtype, CPU)
+    samples = TensorSamples(dataset, dtype, CPU)
     count = len(dataset.train_labels)
     inputs, labels = samples.batch(torch.arange(count))
     assert inputs.dtype == dtype
@@ -49,7 +49,7 @@ def test_training_inputs_have_mean_0_and_deviation_1(dataset, dtype):
 def test_each_pixel_is_normalised_as_by_hand():
     """Channels come first, and the test set has the training set's mean and deviation."""
     dataset = noise((3, 6, 5))
-    samples = Samples(dataset, torch.float64, CPU)
+    samples = TensorSamples(dataset, torch.float64, CPU)
     flat = dataset.train_images.reshape(-1, 3) / 255
     mean, deviation = flat.mean(0), flat.std(0)
     inputs = samples.normalise(samples.test)
@@ -61,7 +61,7 @@ def test_each_pixel_is_normalised_as_by_hand():
 def test_a_pixel_that_never_changes_does_no_harm():
     dataset = noise((1, 4, 4))
     dataset.train_images[:] = 9
-    inputs, _ = Samples(dataset, torch.float32, CPU).batch(torch.arange(5))
+    inputs, _ = TensorSamples(dataset, torch.float32, CPU).batch(torch.arange(5))
     assert_allclose(inputs, 0, atol=1e-6)
 
 
@@ -99,7 +99,7 @@ def test_every_draw_once():
 
 def test_augmented_batches_in_any_order():
     """What becomes of a sample depends on its own draw only; the border is 0 after normalising."""
-    samples = Samples(noise((3, 6, 5)), torch.float32, CPU)
+    samples = TensorSamples(noise((3, 6, 5)), torch.float32, CPU)
     rng = np.random.default_rng(5)
     chosen, draws = rng.integers(0, 90, 32), rng.integers(0, [9, 9, 2], (32, 3))
     plain, labels = samples.batch(torch.as_tensor(chosen))

@@ -20,7 +20,7 @@ from support.learning_cases import CPU, SHAPES, Case, engine_case, method
 from fedrt.data.batches import Batches
 from fedrt.errors import FedrtError
 from fedrt.learning.engines.engine import DivergedError, TrainingOrder
-from fedrt.learning.engines.samples import Samples
+from fedrt.learning.engines.samples import TensorSamples
 from fedrt.learning.models.architectures import make_model
 from fedrt.learning.models.flat import FlatModel
 from fedrt.learning.stacked import workers
@@ -54,7 +54,7 @@ class Touchy(StackedEngine):
 class Recipe:
     """What `WorkerRecipe` does, without a scenario."""
 
-    samples: Samples
+    samples: TensorSamples
     batches: Batches
     dtype: torch.dtype
     fails: bool = False

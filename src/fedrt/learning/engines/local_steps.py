@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from fedrt.learning.engines.method import Method
-from fedrt.learning.engines.samples import Samples
+from fedrt.learning.engines.samples import TensorSamples
 from fedrt.learning.models.flat import FlatModel
 from fedrt.learning.optimisers import take_step
 from fedrt.learning.tasks import batch_loss
@@ -22,7 +22,7 @@ class PlainSteps:
     """Local steps on mini-batches; the optimiser restarts for every device and edge round."""
 
     model: FlatModel
-    samples: Samples
+    samples: TensorSamples
     method: Method
     half: bool = False
     """Whether layers compute in bfloat16; parameters, their changes and losses never do."""

@@ -12,7 +12,7 @@ from fedrt.data.batches import CROP_PADDING
 from fedrt.data.catalogue import Dataset, channel_stats
 
 
-class Samples:
+class TensorSamples:
     """A data set as tensors on a device; `batch` returns inputs ready for the model."""
 
     def __init__(self, dataset: Dataset, dtype: torch.dtype, device: torch.device) -> None:

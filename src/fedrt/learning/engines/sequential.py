@@ -18,7 +18,7 @@ from fedrt.learning.engines.engine import (
 )
 from fedrt.learning.engines.local_steps import PlainSteps
 from fedrt.learning.engines.method import Method
-from fedrt.learning.engines.samples import Samples
+from fedrt.learning.engines.samples import TensorSamples
 from fedrt.learning.engines.screening import EdgeServer, needs_rows, train_edge_by_edge
 from fedrt.learning.engines.sending import Uplink
 from fedrt.learning.models.architectures import model_code
@@ -33,7 +33,7 @@ class SequentialEngine:
     def __init__(
         self,
         model: FlatModel,
-        samples: Samples,
+        samples: TensorSamples,
         batches: Batches,
         method: Method,
         *,

@@ -17,7 +17,7 @@ import torch._inductor.config
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from fedrt.learning.engines.samples import Samples, augment, normalised
+from fedrt.learning.engines.samples import TensorSamples, augment, normalised
 from fedrt.learning.models.flat import FlatModel, split_rows
 from fedrt.learning.optimisers import updated
 from fedrt.learning.stacked.stack import StackedModule
@@ -168,7 +168,7 @@ def record(work: Callable[[], None]) -> torch.cuda.CUDAGraph:
 
 
 def program_key(
-    stacked: StackedModule, model: FlatModel, samples: Samples, half: bool, *more: Any
+    stacked: StackedModule, model: FlatModel, samples: TensorSamples, half: bool, *more: Any
 ) -> tuple[Any, ...]:
     """Everything that a compiled program depends on; `more` are settings and input sizes."""
     where, layout = str(samples.device), repr(model.layout)

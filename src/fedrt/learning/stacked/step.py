@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from fedrt.learning.engines.method import Method
-from fedrt.learning.engines.samples import Samples
+from fedrt.learning.engines.samples import TensorSamples
 from fedrt.learning.models.flat import FlatModel
 from fedrt.learning.optimisers import Optimiser, spread, take_step
 from fedrt.learning.stacked.stack import StackedModule
@@ -44,7 +44,7 @@ class StepRule:
     """A local step on a mini-batch for all devices of a chunk at once."""
 
     stacked: StackedModule
-    samples: Samples
+    samples: TensorSamples
     method: Method
     half: bool = False
     """Whether layers compute in bfloat16; parameters, their changes and losses never do."""

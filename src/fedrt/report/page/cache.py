@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from fedrt.report.page.detail import Share, detail_data
+from fedrt.report.page.detail import DetailShare, detail_data
 from fedrt.report.page.saved import Columns, PageRun, read_columns, read_saved, to_columns
 from fedrt.report.page.sources import READ
 
@@ -26,7 +26,7 @@ class Cache:
 
     def __init__(self) -> None:
         self._runs: dict[Path, tuple[State, PageRun]] = {}
-        self._details: dict[Path, tuple[PageRun, Share, dict[str, Any], list[str]]] = {}
+        self._details: dict[Path, tuple[PageRun, DetailShare, dict[str, Any], list[str]]] = {}
         self._groups: dict[tuple[Path, tuple[str, ...]], list[tuple[object, Columns]]] = {}
 
     def run(self, path: Path) -> PageRun:
@@ -37,7 +37,7 @@ class Cache:
             self._runs[path] = (state, read_saved(path, self.columns))
         return self._runs[path][1]
 
-    def detail(self, run: PageRun, most: Share, problems: list[str]) -> dict[str, Any]:
+    def detail(self, run: PageRun, most: DetailShare, problems: list[str]) -> dict[str, Any]:
         """The details of a run, made again if the run or its share of the page has changed."""
         known = self._details.get(run.path)
         if known is None or known[0] is not run or known[1] != most:

@@ -23,12 +23,12 @@ from fedrt.experiments.kept import Kept, kept_files, read_kept
 from fedrt.report.page.encode import number, plain_data
 from fedrt.scenario import read_scenario
 
-Found = dict[str, Kept]
+FoundCells = dict[str, Kept]
 
 
-def read_cells(folder: Path, problems: list[str]) -> Found:
+def read_cells(folder: Path, problems: list[str]) -> FoundCells:
     """The cells that are valid and fit together, by name; the others add to the problems."""
-    found: Found = {}
+    found: FoundCells = {}
     for path in kept_files(folder / "cells", problems):
         try:
             kept = read_kept(path)
@@ -39,7 +39,7 @@ def read_cells(folder: Path, problems: list[str]) -> Found:
     return _alike(folder, found, problems)
 
 
-def _alike(folder: Path, found: Found, problems: list[str]) -> Found:
+def _alike(folder: Path, found: FoundCells, problems: list[str]) -> FoundCells:
     """The cells without those whose settings differ from most in their column."""
     settings = {name: (_meaning(k.about["scenario"]), len(k.distance)) for name, k in found.items()}
     usual: dict[str, Any] = {}
@@ -74,7 +74,7 @@ def known_columns() -> dict[str, tuple[Column, tuple[str, ...]]]:
     return known
 
 
-def stock(folder: Path, found: Found) -> dict[str, Any]:
+def stock(folder: Path, found: FoundCells) -> dict[str, Any]:
     """For every column and policy, the seeds that are there and the cells that are missing.
 
     Missing cells are those of the default seeds of the command.
@@ -109,7 +109,7 @@ def stock(folder: Path, found: Found) -> dict[str, Any]:
     }
 
 
-def _seeds(found: Found, column: str, policy: str) -> list[int]:
+def _seeds(found: FoundCells, column: str, policy: str) -> list[int]:
     return sorted(
         kept.about["seed"]
         for name, kept in found.items()
@@ -117,7 +117,7 @@ def _seeds(found: Found, column: str, policy: str) -> list[int]:
     )
 
 
-def _again(folder: Path, found: Found) -> str:
+def _again(folder: Path, found: FoundCells) -> str:
     """The command that trains the missing cells as most of the others were trained."""
     known = known_columns()
     ways: Counter[tuple[str, ...]] = Counter()
@@ -141,7 +141,7 @@ def _way(column: Column, text: str) -> tuple[str, ...]:
     return ()
 
 
-def origins(found: Found) -> list[dict[str, Any]]:
+def origins(found: FoundCells) -> list[dict[str, Any]]:
     """Where and how the cells were trained: one entry per device and set of versions."""
     groups: dict[str, list[Kept]] = {}
     for kept in found.values():

@@ -17,7 +17,7 @@ from fedrt.report.page.curves import Line, baselines, line_data, make_lines
 from fedrt.report.page.detail import share
 from fedrt.report.page.reproduced import read_reproduced
 from fedrt.report.page.saved import PageRun
-from fedrt.report.page.sources import Found, find
+from fedrt.report.page.sources import PageSources, find
 from fedrt.report.page.studies import read_study
 from fedrt.scenario.code import import_paths
 
@@ -155,7 +155,7 @@ def _detailed(
     return {run.path: cache.detail(run, most, problems) for run in begun[: most.runs]}
 
 
-def _progress(found: Found, runs: Sequence[PageRun]) -> dict[str, Any]:
+def _progress(found: PageSources, runs: Sequence[PageRun]) -> dict[str, Any]:
     """The global rounds done and planned over all runs, and an estimate of the seconds left."""
     unborn = max(0, found.planned - len(runs))
     each = max((run.planned for run in runs), default=0)

@@ -38,7 +38,7 @@ FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Share:
+class DetailShare:
     """How much data of each run goes into the page."""
 
     runs: int
@@ -46,7 +46,7 @@ class Share:
     bins: int
 
 
-def share(run: PageRun, runs: int) -> Share:
+def share(run: PageRun, runs: int) -> DetailShare:
     """How many runs like this one are shown in detail, with how many rounds and bins.
 
     All of them, unless too little would be left for each.
@@ -62,7 +62,7 @@ def share(run: PageRun, runs: int) -> Share:
         )
     )
     shown = max(1, shown)
-    return Share(
+    return DetailShare(
         runs=shown,
         rounds=max(2, int(BYTES_FOR_ROUNDS / (shown * per_round))),
         bins=max(2, min(MOST_BINS, int(BYTES_FOR_DEVICES / (shown * per_bin)))),
@@ -79,7 +79,7 @@ def _links_per_round(run: PageRun) -> float:
     return len(rows["global_round"]) / run.done if rows else 0.0
 
 
-def detail_data(run: PageRun, most: Share, problems: list[str]) -> dict[str, Any]:
+def detail_data(run: PageRun, most: DetailShare, problems: list[str]) -> dict[str, Any]:
     """The page's data of a single run; an unreadable table adds a problem."""
     kept = some_rounds(run.done, most.rounds)
     data: dict[str, Any] = {
@@ -107,7 +107,9 @@ def detail_data(run: PageRun, most: Share, problems: list[str]) -> dict[str, Any
     return data
 
 
-def _clusters(run: PageRun, rows: Columns, kept: NDArray[np.int64], most: Share) -> dict[str, Any]:
+def _clusters(
+    run: PageRun, rows: Columns, kept: NDArray[np.int64], most: DetailShare
+) -> dict[str, Any]:
     """The seconds of every cluster's parts in each shown round, in all, and of the slowest."""
     edges, done = run.said.scenario.fleet.num_edges, run.done
     edge = whole_numbers(rows, "edge", edges, run.path / "edges.parquet")
@@ -132,7 +134,9 @@ def _clusters(run: PageRun, rows: Columns, kept: NDArray[np.int64], most: Share)
     }
 
 
-def _links(run: PageRun, rows: Columns, kept: NDArray[np.int64], most: Share) -> dict[str, Any]:
+def _links(
+    run: PageRun, rows: Columns, kept: NDArray[np.int64], most: DetailShare
+) -> dict[str, Any]:
     """The speed, distance and use of every link in the shown rounds; without a row it is down."""
     path, edges = run.path / "links.parquet", run.said.scenario.fleet.num_edges
     ends = [whole_numbers(rows, name, edges, path) for name in ("edge", "edge2")]
@@ -153,7 +157,9 @@ def _links(run: PageRun, rows: Columns, kept: NDArray[np.int64], most: Share) ->
     }
 
 
-def _devices(run: PageRun, rows: Columns, kept: NDArray[np.int64], most: Share) -> dict[str, Any]:
+def _devices(
+    run: PageRun, rows: Columns, kept: NDArray[np.int64], most: DetailShare
+) -> dict[str, Any]:
     """Means over bins of rounds, energy left after each bin, and the totals of devices."""
     path, count = run.path / "devices.parquet", run.said.scenario.fleet.num_devices
     device = whole_numbers(rows, "device", count, path)

@@ -20,7 +20,7 @@ from fedrt.experiments.cells import (
 )
 from fedrt.experiments.paper import paper_value
 from fedrt.experiments.table import Figure, Row, table_rows
-from fedrt.report.page.cells import Found, known_columns, origins, read_cells, stock
+from fedrt.report.page.cells import FoundCells, known_columns, origins, read_cells, stock
 from fedrt.report.page.curves import budget_range, seeds_curves
 from fedrt.report.page.encode import number
 from fedrt.report.page.studies import style
@@ -55,7 +55,7 @@ def read_reproduced(folder: Path, problems: list[str]) -> dict[str, Any]:
     }
 
 
-def _column(column: Column, found: Found) -> dict[str, Any]:
+def _column(column: Column, found: FoundCells) -> dict[str, Any]:
     """One column of the table: its rows, the paper's, and its curves."""
     own = [kept for name, kept in found.items() if name.startswith(f"{column.name}/")]
     rounds, seeds = len(own[0].distance), sorted({kept.about["seed"] for kept in own})
@@ -123,7 +123,7 @@ def _figure(figure: Figure) -> dict[str, Any]:
 
 
 def _lines(
-    lines: Mapping[tuple[str, int], tuple[Column, str]], found: Found, names: Sequence[str]
+    lines: Mapping[tuple[str, int], tuple[Column, str]], found: FoundCells, names: Sequence[str]
 ) -> list[dict[str, Any]]:
     """The lines of policies in columns, each over the seeds that all of them have."""
     seeds = sorted({kept.about["seed"] for kept in found.values()})
@@ -138,7 +138,7 @@ def _lines(
     ]
 
 
-def _few_labels(found: Found) -> dict[str, Any]:
+def _few_labels(found: FoundCells) -> dict[str, Any]:
     """Accuracy with few labels per cluster: FedRT, and Static-T with the full graph."""
     who = {"fedrt": ("FedRT", "solid"), "static-t": ("Static-T", SPARSE)}
     panels: dict[str, list[dict[str, Any]]] = {}
@@ -153,7 +153,7 @@ def _few_labels(found: Found) -> dict[str, Any]:
     return {"title": "Few labels in a cluster", "panels": _panels(panels)}
 
 
-def _base_graphs(found: Found) -> dict[str, Any]:
+def _base_graphs(found: FoundCells) -> dict[str, Any]:
     """Accuracy of FedRT on base graphs from sparse to complete, if there is a sparse one."""
     sparse = {column.name: column for column in BASE_GRAPHS}
     panels = {}

@@ -23,7 +23,7 @@ READ = (".parquet", ".json", ".toml", ".npz", *FIGURES)
 
 
 @dataclass
-class Found:
+class PageSources:
     """What there is to show, and problems as lines of text."""
 
     runs: list[Path] = field(default_factory=list)
@@ -38,9 +38,9 @@ class Found:
         return not self.runs and not self.studies and not self.planned
 
 
-def find(paths: Sequence[Path]) -> Found:
+def find(paths: Sequence[Path]) -> PageSources:
     """Everything in the given folders; what is wrong with a folder adds to the problems."""
-    found = Found()
+    found = PageSources()
     for path in dict.fromkeys(paths):
         try:
             _look_at(path, found)
@@ -51,7 +51,7 @@ def find(paths: Sequence[Path]) -> Found:
     return found
 
 
-def _look_at(path: Path, found: Found) -> None:
+def _look_at(path: Path, found: PageSources) -> None:
     if not path.is_dir():
         what = "is not a folder" if path.exists() else "is not there"
         hint = "give a run directory or a folder of runs"

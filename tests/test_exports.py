@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import re
 import subprocess
 import sys
 from itertools import pairwise
@@ -140,3 +141,26 @@ def test_looking_at_the_exports_loads_nothing_heavy():
         [sys.executable, "-c", code], capture_output=True, check=True, timeout=LIMIT_S
     )
     assert done.stdout == b"[]\n"
+
+
+def shown_code() -> list[tuple[str, str]]:
+    """The examples, and every block of Python in the README and the docs."""
+    root = Path(__file__).parents[1]
+    files = [(path.name, path.read_text()) for path in sorted(root.glob("examples/*.py"))]
+    for page in (root / "README.md", *sorted(root.glob("docs/*.md"))):
+        blocks = re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
+        files += [(page.name, block) for block in blocks]
+    return files
+
+
+def test_examples_and_docs_import_from_folders():
+    """Modules within folders may move; those beside the folders are as public as these."""
+    found = {
+        (where, name)
+        for where, code in shown_code()
+        for name in re.findall(r"^(?:from|import) (fedrt[\w.]*)", code, flags=re.MULTILINE)
+    }
+    assert {"own_policy.py", "extending.md", "README.md"} <= {where for where, _ in found}
+    for where, name in found:
+        beside = name.count(".") == 1 and (SOURCE / f"{name.split('.')[1]}.py").is_file()
+        assert name in EXPORTING or beside, f"{where} imports {name}"

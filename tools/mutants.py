@@ -50,7 +50,7 @@ SEARCH_PATHS = {
     "bound/kernel.py": None,
     "bound/search.py": ("share_to_end_at", "price_seconds"),
     "bound/joule_prices.py": ("JoulePrices.multiply", "JoulePrices.start"),
-    "bound/duality.py": ("Prices.even",),
+    "bound/duality.py": ("DualPrices.even",),
     "control/allocation/priced.py": ("PricedFleet._first_nu",),
 }
 """How the search for the bound's prices walks, and where a search starts: any prices give a bound

@@ -87,6 +87,15 @@ def test_the_lists_say_why_and_name_mutants_that_exist():
     assert {key in known for key in short} == {False, True}
 
 
+def test_what_is_not_drawn_is_there():
+    """A function that is called something else now would be drawn without anybody noticing."""
+    for file, functions in (mutants.SEARCH_PATHS | mutants.CHOICES_OF_SPEED).items():
+        there = {mutant.function for mutant in mutants.find_mutants([f"src/fedrt/{file}"])}
+        assert there.issuperset(functions or ())
+    for file in (*mutants.SPEED_ALONE, *mutants.DOWNLOADS):
+        assert (mutants.ROOT / "src" / "fedrt" / file).is_file()
+
+
 def test_what_was_found_is_summed_up(capsys):
     drawn = mutants.draw(mutants.find_mutants(["src/fedrt/ledger.py"]), 40, 0)
     killed, alive = Verdict("killed", "a test", 3, 1.0), Verdict("survived", "", 3, 1.0)

@@ -78,7 +78,7 @@ import os, subprocess, sys
 from dataclasses import replace
 from pathlib import Path
 small = sys.argv[1]
-made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=150k", "tmpfs", small],
+made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", small],
                       capture_output=True, text=True)
 if made.returncode:
     sys.exit("no tmpfs: " + made.stderr)

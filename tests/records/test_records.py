@@ -17,7 +17,7 @@ from fedrt.learning.trainer import Trainer
 from fedrt.policies import make_policy
 from fedrt.records.checkpoint import Checkpoints
 from fedrt.records.records import BadRecordError, RunSize, packed, unpacked
-from fedrt.rounds import ModelDistances
+from fedrt.rounds import ACCEPTED, REASONS, ModelDistances
 from fedrt.runs.executor import StandIn
 from fedrt.runs.loop import simulate_rounds
 from fedrt.runs.rounds import PastEdgeRound
@@ -170,6 +170,8 @@ WRONG = {
     "another round": (on("0.seen.t", np.array(1)), "edge round 0 of global round 1 in another's"),
     "another edge round": (on("1.seen.r", None), "edge round 0 of global round 0 in another's"),
     "nobody seen": (on("0.seen.device", None), "what was seen"),
+    "no bandwidths": (on("0.seen.edge_bandwidth_hz", None), "what was seen"),
+    "a table of devices": (on("0.seen.device", lambda a: a[:, None]), "what was seen"),
     "another fleet's edges": (on("0.seen.edge_bandwidth_hz", np.ones(4)), "of 4 edge servers"),
     "flat": (on("0.seen.edge_bandwidth_hz", np.array(1.0)), "what was seen"),
     "a name of its own": (on("0.seen.mood", np.zeros(3)), "it holds seen.mood"),
@@ -257,6 +259,13 @@ def test_what_is_no_record_is_one_line(what, tmp_path):
         Checkpoints(tmp_path).load_records(1, SIZE)
     (line,) = told.value.lines
     assert line.startswith(f"{path}: cannot be read: is not the record of a round of this run: ")
+
+
+def test_every_reason_to_refuse_an_update_can_be_recorded():
+    arrays = dict(packed(rounds_of(tiny(), make_policy("fedrt"))[0].edge_rounds))
+    reasons = np.array([ACCEPTED, *range(len(REASONS)), ACCEPTED, 0, 1])
+    arrays["0.refused.refused"] = reasons
+    np.testing.assert_array_equal(unpacked(arrays, SIZE, 0)[0].outcome.refused, reasons)
 
 
 def test_records_in_another_order_are_refused(tmp_path):

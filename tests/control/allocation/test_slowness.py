@@ -49,7 +49,9 @@ def by_trying_all(allocation, slowness, begin_s):
     return end_s, arrive
 
 
-@pytest.mark.parametrize("deadline", [NONE, Deadline(factor=1.3), Deadline(seconds=30.0)])
+@pytest.mark.parametrize(
+    "deadline", [NONE, Deadline(factor=1.0), Deadline(factor=1.3), Deadline(seconds=30.0)]
+)
 @pytest.mark.parametrize("allocation", [allocate, allocate_evenly])
 @pytest.mark.parametrize("begin_s", [[0.0, 0.0, 0.0], [0.0, 40.0, 1e3]])
 def test_the_expected_end_is_the_mean_over_all_ways_to_be_slow(deadline, allocation, begin_s):
@@ -98,6 +100,58 @@ def test_reports_by_hand():
     assert after.slowdown == 4.0
     assert after.deadline == Deadline(factor=2.0)
     assert_array_equal(seen.expected(np.array([1]), NONE).chance, [after.chance[1]])
+
+
+def test_one_report_is_all_there_is_and_slow_devices_count_one_by_one():
+    seen = SlownessSeen.nothing(3)
+    seen.add(np.array([1]), np.array([2.0]))
+    assert_array_equal(seen.expected(np.array([0]), NONE).chance, [1.0])
+    seen.add(np.array([0, 2]), np.array([4.0, 9.0]))
+    # (2 + 4 + 9) / 3
+    assert seen.expected(np.array([0]), NONE).slowdown == 5.0
+    # A tenth more than planned is slow too, and of four reports all were.
+    seen.add(np.array([0]), np.array([1.1]))
+    after = seen.expected(np.array([0]), NONE)
+    assert after.slowdown == pytest.approx(16.1 / 4, rel=1e-15)
+    assert_array_equal(after.chance, [1.0])
+
+
+def test_a_cluster_without_devices_ends_when_it_begins():
+    few = SimulatedWorld(tiny(), 0).observe(0, 0, np.array([0, 1, 2]))
+    found, slowness = allocate(few, np.full(3, 8.0)), slowness_of(0.5, devices=3)
+    assert expected_end(few, found, slowness, np.array([0.0, 0.0, 1e4]))[0] == 1e4
+
+
+def test_what_is_expected_cannot_be_written_over():
+    slowness = Slowness(np.zeros(7), 1.0, NONE)
+    with pytest.raises(ValueError, match="read-only"):
+        slowness.chance[0] = 1.0
+
+
+@pytest.mark.parametrize(
+    ("level", "chance", "slowdown"),
+    [
+        (0.0, [0.26, 0.26, 0.04, 0.1, 0.51, 0.19, 0.07], 4.0),
+        (0.25, [0.43, 0.15, 0.1, 0.36, 0.21, 0.07, 0.74], 3.0),
+        (0.25, [0.5] * 7, 4.0),  # as likely slow as not is not more likely
+        (0.5, [0.66, 0.45, 0.08, 0.77, 0.33, 0.38, 0.63], 2.0),
+        (0.75, [0.93, 0.23, 0.09, 0.89, 0.46, 0.47, 0.62], 3.0),
+        (1.0, [0.63, 0.52, 0.48, 0.98, 0.34, 0.69, 0.23], 3.0),
+    ],
+)
+def test_devices_that_may_be_slow_are_allowed_for_as_far_as_it_pays(level, chance, slowdown):
+    """Likely slow ones in full, the others as far as the least expected end says."""
+    usual, begin_s = allocate(SEEN, ALLOWANCE_J), np.zeros(3)
+    slowness = slowness_of(chance, slowdown)
+    tries = {}
+    for each in (0.0, 0.25, 0.5, 0.75, 1.0):
+        longer = np.where(slowness.chance > 0.5, slowdown, 1 + (slowdown - 1) * each)
+        tries[each] = allocate(SEEN, ALLOWANCE_J, longer)
+    ends_s = {each: by_trying_all(found, slowness, begin_s)[0] for each, found in tries.items()}
+    assert min(ends_s, key=ends_s.get) == level
+    found = quickest_expected(SEEN, ALLOWANCE_J, slowness, begin_s, usual, NOWHERE)
+    assert_allclose(found.bandwidth_hz, tries[level].bandwidth_hz, rtol=1e-12)
+    assert_allclose(found.cpu_hz, tries[level].cpu_hz, rtol=1e-12)
 
 
 @pytest.mark.parametrize("chance", [0.02, 0.3, 0.7])

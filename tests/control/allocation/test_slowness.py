@@ -104,6 +104,9 @@ def test_reports_by_hand():
 
 def test_one_report_is_all_there_is_and_slow_devices_count_one_by_one():
     seen = SlownessSeen.nothing(3)
+    seen.add(np.array([1]), np.array([1.0]))
+    assert seen.expected(np.array([1]), NONE).slowdown == 1.0
+    seen = SlownessSeen.nothing(3)
     seen.add(np.array([1]), np.array([2.0]))
     assert_array_equal(seen.expected(np.array([0]), NONE).chance, [1.0])
     seen.add(np.array([0, 2]), np.array([4.0, 9.0]))

@@ -94,7 +94,7 @@ def test_the_same_seed_gives_the_same_run(run, tmp_path):
 @pytest.mark.slow
 def test_the_same_run_in_another_process(run, tmp_path):
     path = start(tmp_path / "run", trained(), targets=(0.5, 0.999))
-    code = "import sys; from pathlib import Path; from trained import go_on; go_on(Path('run'))"
+    code = "from pathlib import Path; from support.trained import go_on; go_on(Path('run'))"
     subprocess.run(
         [sys.executable, "-c", code],
         cwd=tmp_path,

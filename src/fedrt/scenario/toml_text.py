@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
+import json
 import re
 import tomllib
 from collections.abc import Mapping
 from typing import Any
 
 from fedrt.errors import InputError
-from fedrt.system.extras import MissingLibraryError
 
 MOST_BITS = 10_000
 """Python refuses to write longer numbers in digits; they came in another base."""
@@ -32,12 +33,46 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def toml_text(table: Mapping[str, Any]) -> str:
-    """The table as TOML: in every section its values first, then its tables; a list is one line."""
+    """The table as TOML: in every section its values first, then its tables; a list is one line.
+
+    By tomli-w; where the package runs from its source on a machine without it, by `plain_toml`.
+    """
+    table = _writable(table)
     try:
         import tomli_w
     except ImportError:
-        raise MissingLibraryError("writing a scenario", "tomli_w") from None
-    return _lists_on_one_line(tomli_w.dumps(_writable(table), indent=1))
+        return plain_toml(table)
+    return _lists_on_one_line(tomli_w.dumps(table, indent=1))
+
+
+def plain_toml(table: Mapping[str, Any], section: tuple[str, ...] = ()) -> str:
+    """The same table written without tomli-w."""
+    lines = [f"[{'.'.join(section)}]"] if section else []
+    tables = {key: value for key, value in table.items() if isinstance(value, Mapping)}
+    lines += [f"{_key(k)} = {_plain_value(v)}" for k, v in table.items() if k not in tables]
+    parts = ["".join(f"{line}\n" for line in lines)]
+    parts += [plain_toml(value, (*section, _key(key))) for key, value in tables.items()]
+    return "\n".join(part for part in parts if part)
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch("[A-Za-z0-9_-]+", key) else _plain_value(key)
+
+
+def _plain_value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        # TOML's basic strings are JSON's, but for DEL, which TOML wants escaped.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        pairs = ", ".join(f"{_key(key)} = {_plain_value(item)}" for key, item in value.items())
+        return f"{{ {pairs} }}" if pairs else "{}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_plain_value, value))}]"
+    return str(value)
 
 
 class _Long(int):

@@ -68,7 +68,7 @@ def test_files_named_in_the_text_exist(page):
 def file_of(module: str) -> tuple[Path, str] | None:
     """The file of a dotted name and what is left of the name; None for no module."""
     parts = module.split(".")
-    for count in range(len(parts), 1, -1):
+    for count in range(len(parts), 0, -1):
         stem = ROOT.joinpath("src", *parts[:count])
         for path in (stem.with_suffix(".py"), stem / "__init__.py"):
             if path.is_file():

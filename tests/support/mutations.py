@@ -80,7 +80,10 @@ def mutated_json(rng: random.Random, text: str) -> bytes:
     kind = rng.choice(("values", "values", "values", "bytes", "deep", "twice"))
     if kind == "bytes":
         return mutated_bytes(rng, text.encode())
-    data = json.loads(text)
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):  # it has been damaged before
+        return mutated_bytes(rng, text.encode())
     if kind == "deep":
         nested = "[" * DEEP + "]" * DEEP
         if not isinstance(data, dict) or not data or rng.random() < 0.3:
@@ -157,9 +160,9 @@ def mutated_file(rng: random.Random, path: Path) -> None:
     """Damage one file in place, by what its name says it holds."""
     data = path.read_bytes()
     if path.suffix == ".json":
-        data = mutated_json(rng, data.decode())
+        data = mutated_json(rng, data.decode(errors="replace"))
     elif path.suffix == ".toml":
-        data = mutated_toml(rng, data.decode())
+        data = mutated_toml(rng, data.decode(errors="replace"))
     else:
         data = mutated_bytes(rng, data)
     path.write_bytes(data)

@@ -18,7 +18,7 @@ from fedrt.ledger import Horizon, Ledger, PartOfBooks
 from fedrt.plan import Plan
 from fedrt.policies import Policy
 from fedrt.policies.base import ask, uses_contraction_limit
-from fedrt.rounds import as_planned
+from fedrt.rounds import Outcome, as_planned
 from fedrt.runs.belief import Belief
 from fedrt.runs.executor import Executor, Models, SimulatedExecutor
 from fedrt.runs.reference import Reference, contraction_limit, reference_for
@@ -127,8 +127,7 @@ class _Run:
         plan = ask(self.policy, seen, books, f", global round {t}, edge round {r}")
         allowance_j = books.allowance_j(self.policy.energy_horizon)
         if over is None:
-            self._refuse_if_strict(seen, plan, allowance_j, ledger)
-            outcome = self.executor.run(seen, plan)
+            outcome = self._run(seen, plan, allowance_j, ledger)
         else:
             plan, outcome = over.plan, over.outcome
         if self.reference is not None:
@@ -149,18 +148,24 @@ class _Run:
         rho = contraction_limit(self.world.scenario, self.reference)
         return replace(seen, backhaul=replace(seen.backhaul, contraction_limit=rho))
 
-    def _refuse_if_strict(
+    def _run(
         self, seen: Observation, plan: Plan, allowance_j: FloatArray, ledger: Ledger
-    ) -> None:
-        """Raise an error about a plan that breaks a limit, if the scenario's budgets are strict.
+    ) -> Outcome:
+        """Carry out a plan; raise an error if it breaks a limit and the budgets are strict.
 
-        A user's policy may call a plan feasible that is not: the ledger decides.
+        A user's policy may call a plan feasible that is not, and real devices may spend more than
+        planned: the ledger decides, before and after.
         """
         if self.world.scenario.control.budgets != "strict":
-            return
-        after = ledger.charge(as_planned(plan, seen, price(plan, seen)))
-        if plan.status == "best-effort" or bool(after.overspent_j.any()):
+            return self.executor.run(seen, plan)
+        planned = ledger.charge(as_planned(plan, seen, price(plan, seen)))
+        if plan.status == "best-effort" or bool(planned.overspent_j.any()):
+            _refuse_plan(seen, plan, allowance_j, planned, self.policy)
+        outcome = self.executor.run(seen, plan)
+        after = ledger.charge(outcome)
+        if bool(after.overspent_j.any()):
             _refuse_plan(seen, plan, allowance_j, after, self.policy)
+        return outcome
 
 
 def _refuse_plan(

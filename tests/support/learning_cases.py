@@ -66,7 +66,7 @@ def small(*settings: str) -> Scenario:
 
 def method(learning_rate: float = 0.05, *settings: str) -> Method:
     """What the cases' devices and edge servers compute with."""
-    return make_method(small(f"learning.learning_rate={learning_rate}", *settings).learning)
+    return make_method(small(f"learning.learning_rate={learning_rate}", *settings))
 
 
 def noise(shape: tuple[int, ...], classes: int = 5, train: int = 90, test: int = 20) -> Dataset:

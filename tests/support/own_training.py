@@ -32,7 +32,7 @@ class Broken:
         if self.how == "raises":
             raise ValueError("no\nupdate")
         if self.how == "shape":
-            return [w[:1] for w in parameters], state
+            return [w[..., :1] for w in parameters], state
         return parameters[0]
 
 
@@ -63,3 +63,13 @@ class MeanInRows:
 
     def aggregate(self, model, rows, share):
         return sum(part * row.double() for part, row in zip(share, rows, strict=True))
+
+
+class Falling:
+    """A schedule of a user's own."""
+
+    def __init__(self, by):
+        self.by = by
+
+    def factor(self, t, rounds):
+        return self.by if isinstance(self.by, str) else self.by**t

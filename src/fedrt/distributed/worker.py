@@ -18,7 +18,6 @@ from fedrt import __version__
 from fedrt.data.batches import Batches
 from fedrt.errors import InputError
 from fedrt.learning.engines.engine import DeviceResults, TrainingOrder, averaged
-from fedrt.learning.engines.method import make_method
 from fedrt.learning.engines.samples import TensorSamples
 from fedrt.learning.evaluate import make_accuracies
 from fedrt.learning.models.architectures import model_for
@@ -26,6 +25,7 @@ from fedrt.learning.models.flat import FlatModel
 from fedrt.learning.setup import DTYPES, make_stacked
 from fedrt.learning.stacked.engine import StackedEngine
 from fedrt.learning.stacked.tuning import tune_gpu
+from fedrt.learning.tasks import make_task
 from fedrt.scenario.model import Scenario
 from fedrt.system.plugins import set_own_folder
 
@@ -103,7 +103,7 @@ class EdgeWorker:
         module = model_for(learning, self.samples.shape, recipe.num_classes, recipe.seed)
         self.model = FlatModel(module, DTYPES[learning.dtype], self.device)
         half = learning.dtype == "bfloat16"
-        task = make_method(learning).task
+        task = make_task(learning)
         self.measure = make_accuracies(
             self.model, self.samples, task, half, form=recipe.form, compiled=False
         )

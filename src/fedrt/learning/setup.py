@@ -73,7 +73,7 @@ def _sequential(
         model,
         samples,
         batches,
-        make_method(learning),
+        make_method(scenario),
         augment=learning.augment,
         half=learning.dtype == "bfloat16",
     )
@@ -98,7 +98,7 @@ def make_stacked(
         model,
         samples,
         batches,
-        make_method(learning),
+        make_method(scenario),
         augment=learning.augment,
         half=learning.dtype == "bfloat16",
         chunk=chunk,
@@ -167,7 +167,7 @@ class Setup:
     @cached_property
     def method(self) -> Method:
         """The optimiser, codec, aggregator and task of the scenario."""
-        return make_method(self.world.scenario.learning)
+        return make_method(self.world.scenario)
 
     @cached_property
     def accuracies(self) -> Accuracies:

@@ -50,7 +50,9 @@ def make_own(chosen: Custom, setting: str, methods: Sequence[str], *given: Any) 
         listed = " and ".join(f"{method}()" for method in lacking)
         raise InputError(problem(field, chosen.kind, f"something with the methods {listed}"))
     options = dict(sorted(chosen.options.items()))
-    return OwnEntry(entry, name, f"{chosen.kind} {given} {options}")
+    # A tensor, as a rate is in a compiled program, is no part of how it is made.
+    fixed = tuple(value for value in given if isinstance(value, int | float | str))
+    return OwnEntry(entry, name, f"{chosen.kind} {fixed} {options}")
 
 
 def refuse(entry: Any, rule: str) -> InputError:

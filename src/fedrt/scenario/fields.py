@@ -94,20 +94,28 @@ class Kinds:
 class Entry:
     """The rule for one of several names, or an import path to a user's own class.
 
-    The other fields of such a table are its options.
+    The other fields of such a table are its options. A shipped entry that has options names their
+    dataclass in `options`; its bare name stands for their defaults, unless it is in `names`.
     """
 
     names: tuple[str, ...]
     custom: type
+    options: tuple[type, ...] = ()
 
     def read(self, value: object, path: str, problems: list[str]) -> Any:
         if isinstance(value, str) and value in self.names:
             return value
         table = {"kind": value} if isinstance(value, str) else value
         kind = table.get("kind") if isinstance(table, Mapping) else None
-        if isinstance(table, Mapping) and isinstance(kind, str) and ":" in kind:
-            return self.custom(kind, {name: v for name, v in table.items() if name != "kind"})
-        rule = f"one of {', '.join(self.names)}, or an import path, package:Name"
+        known: dict[str, type] = {cls.kind: cls for cls in self.options}  # type: ignore[attr-defined]
+        if isinstance(table, Mapping) and isinstance(kind, str):
+            rest = {name: v for name, v in table.items() if name != "kind"}
+            if ":" in kind:
+                return self.custom(kind, rest)
+            if kind in known:
+                return read_table(known[kind], rest, path, problems)
+        names = dict.fromkeys((*self.names, *known))
+        rule = f"one of {', '.join(names)}, or an import path, package:Name"
         problems.append(problem(path, value, rule))
         return None
 

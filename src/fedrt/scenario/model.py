@@ -13,6 +13,16 @@ from typing import Any, ClassVar
 from fedrt import quantities as q
 from fedrt.scenario.faults import Faults
 from fedrt.scenario.fields import Entry, Kinds, PerDevice, PerDeviceRule, Section, setting, word_or
+from fedrt.scenario.methods import (
+    AdamOptions,
+    AdamWOptions,
+    ConstantSchedule,
+    CosineSchedule,
+    OptimiserOptions,
+    Schedule,
+    SgdOptions,
+    StepSchedule,
+)
 from fedrt.scenario.trace import Trace
 from fedrt.validation import Flag, Listed, OneOf, Real, Text, Whole
 
@@ -234,7 +244,8 @@ Partition = (
 
 AGGREGATORS = ("uniform", "samples", "median", "trimmed-mean")
 CODECS = ("none",)
-OPTIMISERS = ("sgd",)
+OPTIMISERS = ("sgd", "adam", "adamw")
+SCHEDULES = ("constant", "step", "cosine")
 TASKS = ("classification",)
 """The names in `fedrt.learning`'s registries; a test checks that they agree."""
 
@@ -251,8 +262,18 @@ class Learning:
     batch_size: int = setting(Whole(1, 1_000_000), 32)
     momentum: float = setting(Real(least=0, most=0.9999), 0.9)
     """The momentum of the optimiser `sgd`."""
-    optimiser: str | Custom | None = setting(Entry(OPTIMISERS, Custom), None)
+    optimiser: str | OptimiserOptions | Custom | None = setting(
+        Entry(("sgd",), Custom, (SgdOptions, AdamOptions, AdamWOptions)), None
+    )
     """The optimiser of local steps; the default is `sgd`."""
+    schedule: Schedule | Custom | None = setting(
+        Entry((), Custom, (ConstantSchedule, StepSchedule, CosineSchedule)), None
+    )
+    """How the learning rate changes over the global rounds; by default it does not."""
+    clip_norm: float | None = setting(Real(above=0, most=1e9), None)
+    """The greatest norm of a device's gradient; longer ones are shortened."""
+    proximal: float | None = setting(Real(above=0, most=1e6), None)
+    """FedProx's mu: half of it times the squared distance to the edge model is added to a loss."""
     codec: str | Custom | None = setting(Entry(CODECS, Custom), None)
     """The codec of updates; the default is `none`."""
     task: str | Custom | None = setting(Entry(TASKS, Custom), None)

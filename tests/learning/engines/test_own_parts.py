@@ -171,8 +171,10 @@ def test_adding_up_on_the_way_is_adding_up_at_the_end(engine, shown):
 
 
 def test_a_wrong_name_says_what_there_is():
-    with pytest.raises(InputError, match="one of sgd, or an import path, package:Name"):
-        small('learning.optimiser="adam"')
+    with pytest.raises(
+        InputError, match="one of sgd, adam, adamw, or an import path, package:Name"
+    ):
+        small('learning.optimiser="adams"')
     with pytest.raises(InputError, match="one of classification, or an import path"):
         small("learning.task={kind=3}")
 

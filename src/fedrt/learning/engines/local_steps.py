@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fedrt.learning.engines.method import Method
+from fedrt.learning.engines.method import Method, StepInputs
 from fedrt.learning.engines.samples import TensorSamples
 from fedrt.learning.models.flat import FlatModel
 from fedrt.learning.optimisers import take_step
@@ -30,7 +30,12 @@ class PlainSteps:
     """Whether images lie in memory with their channels innermost."""
 
     def __call__(
-        self, rows: Tensor, chosen: Tensor, shifts: Tensor | None, counts: Tensor | None
+        self,
+        rows: Tensor,
+        chosen: Tensor,
+        shifts: Tensor | None,
+        counts: Tensor | None,
+        given: StepInputs,
     ) -> tuple[Tensor, Tensor]:
         """The state of every device after its steps, one per row, and the sums of its losses."""
         states, losses = [], []
@@ -38,15 +43,18 @@ class PlainSteps:
             count = len(chosen) if counts is None else int(counts[n])
             self.model.load(row)
             moves = None if shifts is None else shifts[:count, n]
-            losses.append(self.train_device(chosen[:count, n], moves))
+            losses.append(self.train_device(chosen[:count, n], moves, given))
             states.append(self.model.state())
         return torch.stack(states), torch.stack(losses)
 
-    def train_device(self, chosen: Tensor, augmentation: Tensor | None) -> Tensor:
+    def train_device(
+        self, chosen: Tensor, augmentation: Tensor | None, given: StepInputs
+    ) -> Tensor:
         """Run the local steps of one device from the loaded model; return the sum of its losses."""
         self.model.module.train()
-        optimiser, task = self.method.optimiser, self.method.task
-        parameters, gradients = [self.model.parameters], [self.model.gradient]
+        optimiser, task = self.method.optimiser_for(given), self.method.task
+        # One device on the first axis.
+        parameters, gradients = [self.model.parameters[None]], [self.model.gradient[None]]
         state = optimiser.init(parameters)
         total = torch.zeros((), dtype=torch.float64, device=gradients[0].device)
         for step in range(len(chosen)):

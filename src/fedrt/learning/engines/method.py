@@ -1,14 +1,25 @@
-"""The learning method of a run: optimiser, codec, aggregator and task."""
+"""The learning method of a run: optimiser, schedule, codec, aggregator and task."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
 
 from fedrt.learning.aggregators import Aggregator, make_aggregator
 from fedrt.learning.codecs import Codec, make_codec
-from fedrt.learning.optimisers import Optimiser, make_optimiser
+from fedrt.learning.optimisers import Optimiser, Rate, make_optimiser
+from fedrt.learning.optimisers.schedules import RateRule
 from fedrt.learning.tasks import Task, make_task
-from fedrt.scenario.model import Learning
+from fedrt.scenario.model import Scenario
+
+
+class StepInputs(NamedTuple):
+    """What the local steps of an edge round need besides models and samples."""
+
+    rate: float | None = None
+    """The learning rate; None: the scenario's."""
 
 
 @dataclass(frozen=True)
@@ -16,17 +27,32 @@ class Method:
     """The parts of local training that a scenario chooses, made once in every process."""
 
     optimiser: Optimiser
+    """The optimiser with the scenario's learning rate."""
     task: Task
     aggregator: Aggregator
     codec: Codec | None
     """None: models are sent as they are."""
+    rates: RateRule
+    optimiser_with: Callable[[Rate], Optimiser]
+    """The optimiser with another learning rate."""
+
+    def inputs_at(self, t: int) -> StepInputs:
+        """What local steps need in a global round."""
+        return StepInputs(rate=self.rates.at(t) if self.rates.changes else None)
+
+    def optimiser_for(self, given: StepInputs) -> Optimiser:
+        """The optimiser with the learning rate of an edge round."""
+        return self.optimiser if given.rate is None else self.optimiser_with(given.rate)
 
 
-def make_method(learning: Learning) -> Method:
-    """The method that a scenario's `[learning]` describes."""
+def make_method(scenario: Scenario) -> Method:
+    """The method that a scenario describes."""
+    learning = scenario.learning
     return Method(
-        optimiser=make_optimiser(learning),
+        optimiser=make_optimiser(learning, learning.learning_rate),
         task=make_task(learning),
         aggregator=make_aggregator(learning),
         codec=make_codec(learning),
+        rates=RateRule(scenario),
+        optimiser_with=partial(make_optimiser, learning),
     )

@@ -79,7 +79,7 @@ class SequentialEngine:
         if self.augment:
             augmentation = torch.as_tensor(self.batches.draw_augmentation(*draw), device=device)
         seeds = self.batches.draw_seeds(order.t, order.r, order.devices).tolist()
-        uplink = None
+        given, uplink = self.method.inputs_at(order.t), None
         if self.method.codec is not None:
             uplink = Uplink(self.method.codec, self.model.num_parameters, order, results)
         with own_randomness(device) as generator:
@@ -88,7 +88,8 @@ class SequentialEngine:
                 generator.manual_seed(seeds[n])
                 count = int(order.local_steps[n])
                 shifts = None if augmentation is None else augmentation[:count, n]
-                results.loss_sum[n] = float(self.steps.train_device(chosen[:count, n], shifts))
+                losses = self.steps.train_device(chosen[:count, n], shifts, given)
+                results.loss_sum[n] = float(losses)
                 state = self.model.state()
                 results.largest[n], results.sent_bytes[n] = float(state.abs().max()), state.nbytes
                 if uplink is not None:

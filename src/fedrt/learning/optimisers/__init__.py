@@ -7,15 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fedrt.learning.optimisers.base import Optimiser, Step, Tensors, spread, take_step, updated
+from fedrt.learning.optimisers.adam import Adam
+from fedrt.learning.optimisers.adjusted import Adjusted
+from fedrt.learning.optimisers.base import (
+    Optimiser,
+    Rate,
+    Step,
+    Tensors,
+    spread,
+    take_step,
+    updated,
+)
 from fedrt.learning.optimisers.sgd import SGD
 from fedrt.scenario.entries import make_own
-from fedrt.scenario.model import Learning
+from fedrt.scenario.model import Custom, Learning
 
 __all__ = [
     "OPTIMISERS",
     "SGD",
+    "Adam",
+    "Adjusted",
     "Optimiser",
+    "Rate",
     "Step",
     "Tensors",
     "make_optimiser",
@@ -24,14 +37,25 @@ __all__ = [
     "updated",
 ]
 
-OPTIMISERS: dict[str, Callable[[Learning], Optimiser]] = {"sgd": SGD.from_settings}
-"""Every shipped optimiser by its name, made from the settings of a scenario."""
+OPTIMISERS: dict[str, Callable[[Learning, Rate], Optimiser]] = {
+    "sgd": SGD.from_settings,
+    "adam": Adam.adam,
+    "adamw": Adam.adamw,
+}
+"""Every shipped optimiser by its name, made from the settings of a scenario and a learning rate."""
 
 
-def make_optimiser(learning: Learning) -> Optimiser:
-    """The optimiser that a scenario names; a user's own gets the learning rate and its options."""
+def make_optimiser(learning: Learning, rate: Rate) -> Optimiser:
+    """The optimiser that a scenario names; a user's own gets the learning rate and its options.
+
+    With FedProx or clipping, which change the gradients that it gets.
+    """
     chosen = learning.optimiser or "sgd"
-    if isinstance(chosen, str):
-        return OPTIMISERS[chosen](learning)
-    made: Optimiser = make_own(chosen, "optimiser", ("init", "update"), learning.learning_rate)
-    return made
+    made: Optimiser
+    if isinstance(chosen, Custom):
+        made = make_own(chosen, "optimiser", ("init", "update"), rate)
+    else:
+        made = OPTIMISERS[chosen if isinstance(chosen, str) else chosen.kind](learning, rate)
+    if learning.proximal is None and learning.clip_norm is None:
+        return made
+    return Adjusted(made, learning.proximal, learning.clip_norm)

@@ -16,12 +16,16 @@ Step = int | Tensor
 """The number of a local step, from 1: an `int`, in a compiled program a tensor of float64."""
 
 
+Rate = float | Tensor
+"""A learning rate: a number, in a compiled program with a schedule a tensor of float64."""
+
+
 class Optimiser(Protocol):
     """How a device's parameters follow from its gradients, number by number.
 
-    Engines hand over lists of tensors: one vector with all parameters of a device, or one tensor
-    for each parameter with many devices on its first axis. An optimiser must treat every number by
-    itself, so that all of these give the same.
+    Engines hand over lists of tensors with the devices on their first axis: one tensor with all
+    parameters, or one for each parameter. An optimiser must treat every number by itself, or all
+    numbers of a device together, so that all of these give the same.
 
     Two more methods may be there. `update_in_place` takes the same arguments, changes parameters
     and state, and returns nothing; `update_fused` does so in one pass through a processor's memory,

@@ -17,6 +17,7 @@ import torch._inductor.config
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from fedrt.learning.engines.method import StepInputs
 from fedrt.learning.engines.samples import TensorSamples, augment, normalised
 from fedrt.learning.models.flat import FlatModel, split_rows
 from fedrt.learning.optimisers import updated
@@ -58,7 +59,12 @@ class CompiledSteps:
         self.programs: dict[tuple[int, bool], _Chunk] = {}
 
     def __call__(
-        self, rows: Tensor, chosen: Tensor, shifts: Tensor | None, counts: Tensor | None
+        self,
+        rows: Tensor,
+        chosen: Tensor,
+        shifts: Tensor | None,
+        counts: Tensor | None,
+        given: StepInputs,
     ) -> tuple[Tensor, Tensor]:
         """Each device's state after all steps, starting from its row, and its sum of losses.
 
@@ -68,7 +74,7 @@ class CompiledSteps:
         key = (len(rows), counts is not None)
         if key not in self.programs:
             self.programs[key] = _Chunk(self.rule, self.model, rows, chosen, shifts, counts)
-        return self.programs[key].train(rows, chosen, shifts, counts)
+        return self.programs[key].train(rows, chosen, shifts, counts, given)
 
 
 class _Chunk:
@@ -93,21 +99,26 @@ class _Chunk:
         self.chosen = chosen[0].clone() if len(chosen) else chosen.new_zeros(chosen.shape[1:])
         self.shifts = None if shifts is None else shifts.new_zeros(shifts.shape[1:])
         self.moving = None if counts is None else counts > 0
-        given = (len(self.remembered), shifts is not None, counts is not None)
+        scheduled = rule.method.rates.changes
+        self.rate = torch.zeros_like(self.number) if scheduled else None
+        given = (len(self.remembered), scheduled, shifts is not None, counts is not None)
         function = _plain_step(rule, model, count, *given)
         self.graph: torch.cuda.CUDAGraph | None = None
         example = self._inputs()
         sizes = [(tuple(tensor.shape), tensor.dtype) for tensor in example]
-        what = ("step", rule.method.optimiser, rule.method.task, shifts is not None)
+        what = ("step", rule.method.optimiser, scheduled, rule.method.task, shifts is not None)
         key = program_key(rule.stacked, model, rule.samples, rule.half, *what, sizes)
         self.step = shared_program(key, function, tuple(example))
         if rows.is_cuda:
             self.graph = record(self._advance)
 
     def _inputs(self) -> list[Tensor]:
-        """The inputs of a program: states, then samples, then augmentation and step counts."""
+        """The inputs of a program: states, then samples, then those that not all programs have.
+
+        A schedule's rate, augmentation, and step counts.
+        """
         chosen = self.chosen.flatten()
-        given = (self.shifts, self.moving)
+        given = (self.rate, self.shifts, self.moving)
         return [
             self.parameters,
             *self.remembered,
@@ -127,7 +138,12 @@ class _Chunk:
 
     @torch.no_grad()
     def train(
-        self, rows: Tensor, chosen: Tensor, shifts: Tensor | None, counts: Tensor | None
+        self,
+        rows: Tensor,
+        chosen: Tensor,
+        shifts: Tensor | None,
+        counts: Tensor | None,
+        given: StepInputs,
     ) -> tuple[Tensor, Tensor]:
         """Train a chunk as `CompiledSteps` describes."""
         size = self.model.num_parameters
@@ -136,6 +152,8 @@ class _Chunk:
         self.buffers[:, self.model.num_held - size :].round_()
         for held, new in zip(self.remembered, self.optimiser.init([self.parameters]), strict=True):
             held.copy_(new)
+        if self.rate is not None and given.rate is not None:
+            self.rate.fill_(given.rate)
         self.number.zero_()
         self.losses.zero_()
         for number in range(len(chosen)):
@@ -176,11 +194,18 @@ def program_key(
 
 
 def _plain_step(
-    rule: StepRule, model: FlatModel, count: int, slots: int, augmented: bool, uneven: bool
+    rule: StepRule,
+    model: FlatModel,
+    count: int,
+    slots: int,
+    scheduled: bool,
+    augmented: bool,
+    uneven: bool,
 ) -> Callable[..., Tensor]:
     """The step as a function of tensors alone, which updates states in place; returns losses.
 
-    The optimiser remembers so many tensors; they come after the parameters.
+    The optimiser remembers so many tensors; they come after the parameters. With a schedule the
+    learning rate is an input, so that one program serves all rounds.
     """
 
     def plain(parameters: Tensor, *given: Tensor) -> Tensor:
@@ -188,6 +213,9 @@ def _plain_step(
             list(given[:slots]),
             given[slots:],
         )
+        optimiser = rule.method.optimiser
+        if scheduled:
+            optimiser = rule.method.optimiser_with(moves.pop(0))
         inputs = normalised(raw, mean, scale, rule.samples.bytes)
         if augmented:
             inputs = augment(inputs, moves[0].flatten(0, 1))
@@ -198,7 +226,7 @@ def _plain_step(
         with torch.no_grad():
             gradient = torch.cat([each.reshape(count, -1) for each in found], dim=1)
             states = ([parameters], [gradient], remembered, number)
-            (after,), after_state = updated(rule.method.optimiser, *states)
+            (after,), after_state = updated(optimiser, *states)
             changed = buffers
             if kept:
                 changed = torch.cat([b.reshape(count, -1).to(buffers) for b in kept.values()], 1)

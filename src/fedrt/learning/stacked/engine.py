@@ -19,7 +19,7 @@ from fedrt.learning.engines.engine import (
     trained,
 )
 from fedrt.learning.engines.local_steps import PlainSteps
-from fedrt.learning.engines.method import Method
+from fedrt.learning.engines.method import Method, StepInputs
 from fedrt.learning.engines.samples import TensorSamples
 from fedrt.learning.engines.screening import EdgeServer, needs_rows, train_edge_by_edge
 from fedrt.learning.engines.sending import Uplink
@@ -138,7 +138,7 @@ class StackedEngine:
         uplink, codec = None, self.method.codec
         if codec is not None:
             uplink = Uplink(codec, self.model.num_parameters, order, results)
-        blocks = self._blocks(order)
+        blocks, given = self._blocks(order), self.method.inputs_at(order.t)
         for places in blocks:
             block = np.concatenate(places)
             draws = self._draw(order.t, order.r, order, block)
@@ -146,7 +146,7 @@ class StackedEngine:
             for place in places:
                 chunk = self._chunk(order, place, draws, first, models.device)
                 with model_code(self.model.module):
-                    joined, losses = self._train_chunk(models, chunk)
+                    joined, losses = self._train_chunk(models, chunk, given)
                 largest = _largest(joined)
                 if uplink is not None:
                     count = len(place)
@@ -226,23 +226,31 @@ class StackedEngine:
             seed=int(seeds[first]),
         )
 
-    def _train_chunk(self, models: Tensor, chunk: _Chunk) -> tuple[Tensor, Tensor]:
+    def _train_chunk(
+        self, models: Tensor, chunk: _Chunk, given: StepInputs
+    ) -> tuple[Tensor, Tensor]:
         """The states of a chunk's devices after all steps, and the sums of their losses."""
         counts = chunk.counts if chunk.uneven else None
         with own_randomness(models.device) as generator:
             generator.manual_seed(chunk.seed)
-            return self.all_steps(models[chunk.edges], chunk.chosen, chunk.shifts, counts)
+            return self.all_steps(models[chunk.edges], chunk.chosen, chunk.shifts, counts, given)
 
     def _take_steps(
-        self, rows: Tensor, chosen: Tensor, shifts: Tensor | None, counts: Tensor | None
+        self,
+        rows: Tensor,
+        chosen: Tensor,
+        shifts: Tensor | None,
+        counts: Tensor | None,
+        given: StepInputs,
     ) -> tuple[Tensor, Tensor]:
         """The same as `CompiledSteps`, without compilation."""
-        state = ChunkState(self.model, self.method.optimiser, rows)
+        optimiser = self.method.optimiser_for(given)
+        state = ChunkState(self.model, optimiser, rows)
         losses = torch.zeros(len(rows), dtype=torch.float64, device=rows.device)
         for number in range(len(chosen)):
             moves = None if shifts is None else shifts[number]
             moving = None if counts is None else counts > number
-            losses += self.rule.take(state, number + 1, chosen[number], moves, moving)
+            losses += self.rule.take(state, optimiser, number + 1, chosen[number], moves, moving)
         return state.joined(), losses
 
 

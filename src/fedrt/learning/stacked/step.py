@@ -89,6 +89,7 @@ class StepRule:
     def take(
         self,
         state: ChunkState,
+        optimiser: Optimiser,
         step: int,
         chosen: Tensor,
         shifts: Tensor | None,
@@ -99,7 +100,7 @@ class StepRule:
         losses, found = self.gradients(state.parameters, state.buffers, chosen, shifts)
         held, fused = list(state.parameters.values()), chosen.device.type == "cpu"
         given = (held, found, state.remembered, step)
-        take_step(self.method.optimiser, *given, fused=fused, moving=moving)
+        take_step(optimiser, *given, fused=fused, moving=moving)
         if moving is None:
             return losses.double()
         for buffer, old in zip(state.buffers.values(), before or (), strict=True):

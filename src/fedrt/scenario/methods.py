@@ -1,0 +1,82 @@
+"""The settings of optimisers and learning-rate schedules that ship with FedRT."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fedrt.scenario.fields import setting
+from fedrt.validation import Flag, Real, Whole
+
+DECAY = Real(least=0, most=1e3)
+SHARE = Real(least=0, most=0.999999)
+"""Of what a running mean keeps from one step to the next."""
+EPSILON = Real(above=0, most=1.0)
+ROUNDS = Whole(0, 1_000_000)
+
+
+@dataclass(frozen=True)
+class SgdOptions:
+    """Stochastic gradient descent with `learning.momentum`."""
+
+    kind: ClassVar[str] = "sgd"
+    nesterov: bool = setting(Flag(), False)
+    """Whether the gradient is that of the point to which the velocity leads."""
+    weight_decay: float = setting(DECAY, 0.0)
+    """Added to the gradient, times the parameters."""
+
+
+@dataclass(frozen=True)
+class AdamOptions:
+    """Adam: steps by a running mean of gradients over the root of one of their squares."""
+
+    kind: ClassVar[str] = "adam"
+    beta1: float = setting(SHARE, 0.9)
+    beta2: float = setting(SHARE, 0.999)
+    epsilon: float = setting(EPSILON, 1e-8)
+    weight_decay: float = setting(DECAY, 0.0)
+    """Added to the gradient, times the parameters."""
+
+
+@dataclass(frozen=True)
+class AdamWOptions:
+    """Adam whose weight decay shrinks the parameters themselves, whatever their gradients."""
+
+    kind: ClassVar[str] = "adamw"
+    beta1: float = setting(SHARE, 0.9)
+    beta2: float = setting(SHARE, 0.999)
+    epsilon: float = setting(EPSILON, 1e-8)
+    weight_decay: float = setting(DECAY, 0.01)
+    """The share of the parameters that a step takes away, times the learning rate."""
+
+
+@dataclass(frozen=True)
+class ConstantSchedule:
+    """The learning rate of the scenario in every global round."""
+
+    kind: ClassVar[str] = "constant"
+    warm_up_rounds: int = setting(ROUNDS, 0)
+    """Global rounds over which the rate rises evenly to its full value."""
+
+
+@dataclass(frozen=True)
+class StepSchedule:
+    """A learning rate that is multiplied by `factor` after every so many global rounds."""
+
+    kind: ClassVar[str] = "step"
+    every: int = setting(Whole(1, 1_000_000))
+    factor: float = setting(Real(above=0, most=1), 0.1)
+    warm_up_rounds: int = setting(ROUNDS, 0)
+
+
+@dataclass(frozen=True)
+class CosineSchedule:
+    """A learning rate that falls along half a cosine, towards `last` of it as the run ends."""
+
+    kind: ClassVar[str] = "cosine"
+    last: float = setting(Real(least=0, most=1), 0.0)
+    warm_up_rounds: int = setting(ROUNDS, 0)
+
+
+OptimiserOptions = SgdOptions | AdamOptions | AdamWOptions
+Schedule = ConstantSchedule | StepSchedule | CosineSchedule

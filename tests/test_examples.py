@@ -58,7 +58,7 @@ def test_the_policies_of_the_guide_run_as_they_stand_there(monkeypatch, tmp_path
 PARTS = {
     "own_optimiser": "learning.optimiser=own_optimiser:Adam",
     "own_aggregator": "learning.averaging=own_aggregator:ClippedMean",
-    "own_codec": "learning.codec={kind='own_codec:TopK',share=0.2}",
+    "own_codec": "learning.upload={kind='own_codec:TopK',share=0.2}",
 }
 
 

@@ -17,7 +17,8 @@ from fedrt.cli.parser import Parser, with_options
 SOURCE = ROOT / "src" / "fedrt"
 
 ORDER = [
-    {"errors", "units", "graph", "seeding", "arrays", "validation", "quantities", "system"},
+    {"errors", "units", "graph", "seeding", "arrays", "validation", "quantities", "messages"}
+    | {"system"},
     {"scenario"},
     {"world"},
     {"plan", "rounds", "ledger"},
@@ -49,8 +50,8 @@ HOMES = {
     "sklearn": {"data"},
 }
 MOST_FILES = 13
-MANY_FILES = {"policies", "cli"}
-"""Folders with an entry each: a policy, a command."""
+MANY_FILES = {"policies", "cli", "fedrt"}
+"""Folders with an entry each: a policy, a command; the files at the top are chapters."""
 MOST_LINES = 60
 BUILD_COMMANDS = {"report/page/cells.py", "report/page/collect.py", "records/directory.py"}
 """Put commands together word by word: to be shown on the page, and git's."""

@@ -37,6 +37,10 @@ class InputError(FedrtError):
     exit_code = 2
 
 
+class MessageError(InputError):
+    """A message that cannot be decoded, or numbers that cannot be sent: what is wrong with them."""
+
+
 class InfeasibleError(FedrtError):
     """Raised where no plan keeps every limit: which one, by how much, and what to try."""
 

@@ -114,6 +114,7 @@ BAD = {
     "faults={refuse=false,attack={kind='shape',share=0.5}}": "scenario.faults.refuse = false: must"
     ' be true with attack.kind = "shape"',
     "learning.trim=0.1": 'scenario.learning.trim: only goes with averaging = "trimmed-mean"',
+    "learning.top_k=0.1": 'scenario.learning.top_k: only goes with upload = "top-k"',
 }
 
 

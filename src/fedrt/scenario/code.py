@@ -14,7 +14,7 @@ def import_paths(scenario: Scenario) -> dict[str, str]:
     found = {"learning.model": learning.model}
     if not learning.dataset.endswith(".npz"):
         found["learning.dataset"] = learning.dataset
-    for name in ("optimiser", "schedule", "averaging", "codec", "task"):
+    for name in ("optimiser", "schedule", "averaging", "upload", "task"):
         chosen = getattr(learning, name)
         if isinstance(chosen, Custom):
             found[f"learning.{name}"] = chosen.kind

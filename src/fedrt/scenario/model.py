@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from fedrt import quantities as q
+from fedrt.messages import CODEC_NAMES
 from fedrt.scenario.faults import Faults
 from fedrt.scenario.fields import Entry, Kinds, PerDevice, PerDeviceRule, Section, setting, word_or
 from fedrt.scenario.methods import (
@@ -243,7 +244,7 @@ Partition = (
 
 
 AGGREGATORS = ("uniform", "samples", "median", "trimmed-mean")
-CODECS = ("none",)
+CODECS = ("none", *CODEC_NAMES)
 OPTIMISERS = ("sgd", "adam", "adamw")
 SCHEDULES = ("constant", "step", "cosine")
 TASKS = ("classification",)
@@ -274,8 +275,10 @@ class Learning:
     """The greatest norm of a device's gradient; longer ones are shortened."""
     proximal: float | None = setting(Real(above=0, most=1e6), None)
     """FedProx's mu: half of it times the squared distance to the edge model is added to a loss."""
-    codec: str | Custom | None = setting(Entry(CODECS, Custom), None)
-    """The codec of updates; the default is `none`."""
+    upload: str | Custom | None = setting(Entry(CODECS, Custom), None)
+    """The codec of updates; the default is `none`: models are sent as they are."""
+    top_k: float | None = setting(Real(above=0, most=1), None)
+    """The share of its numbers that an update's message has under `top-k`; by default 0.01."""
     task: str | Custom | None = setting(Entry(TASKS, Custom), None)
     """The task, which defines loss and metric; the default is `classification`."""
     augment: bool = setting(Flag(), False)

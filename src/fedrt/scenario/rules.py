@@ -27,6 +27,8 @@ def broken_rules(scenario: Scenario) -> list[str]:
         lines += _link_problems(scenario.base_graph.links, scenario.fleet.num_edges)
     if scenario.learning.trim is not None and scenario.learning.averaging != "trimmed-mean":
         lines.append('scenario.learning.trim: only goes with averaging = "trimmed-mean"')
+    if scenario.learning.top_k is not None and scenario.learning.upload != "top-k":
+        lines.append('scenario.learning.top_k: only goes with upload = "top-k"')
     return lines
 
 

@@ -24,8 +24,9 @@ from fedrt.world.simulated import SimulatedWorld
 
 pytestmark = pytest.mark.numerical
 
-OWN = 'learning.codec={kind="own_codec:TopK",share=0.05}'
-STACKED = 'learning.codec="support.own_codecs:StackedHalf"'
+OWN = 'learning.upload={kind="own_codec:TopK",share=0.05}'
+STACKED = 'learning.upload="support.own_codecs:StackedHalf"'
+SHIPPED = [f'learning.upload="{name}"' for name in ("float16", "int4", "top-k")]
 
 
 @pytest.fixture(autouse=True)
@@ -89,7 +90,9 @@ def wanted():
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("text", [OWN, STACKED, 'learning.codec="support.own_codecs:Half"'])
+@pytest.mark.parametrize(
+    "text", [OWN, STACKED, *SHIPPED, 'learning.upload="support.own_codecs:Half"']
+)
 def test_every_engine_sends_what_a_codec_makes_of_updates(engine, text, wanted, record_property):
     """A message holds float32 or float16: where that rounds, engines may differ by its last bit."""
     models, state, lengths = two_rounds(engine, text)
@@ -166,14 +169,16 @@ FAILURES = {
 @pytest.mark.parametrize("how", FAILURES)
 def test_one_that_fails_ends_in_one_line(how):
     with pytest.raises(InputError) as error:
-        two_rounds("stacked", f'learning.codec={{kind="support.own_codecs:Broken",how="{how}"}}')
+        two_rounds("stacked", f'learning.upload={{kind="support.own_codecs:Broken",how="{how}"}}')
     (line,) = str(error.value).splitlines()
-    assert line.startswith("scenario.learning.codec = 'support.own_codecs:Broken': ")
+    assert line.startswith("scenario.learning.upload = 'support.own_codecs:Broken': ")
     assert FAILURES[how] in line
 
 
 def test_a_scenario_knows_their_names():
     assert tuple(CODECS) == settings.CODECS
     assert make_codec(small().learning) is None
-    with pytest.raises(InputError, match="one of none, or an import path, package:Name"):
-        small('learning.codec="zip"')
+    with pytest.raises(
+        InputError, match="one of none, float32, .*, top-k, or an import path, package:Name"
+    ):
+        small('learning.upload="zip"')

@@ -1,0 +1,119 @@
+"""The codecs `int8` to `int2`: blocks of numbers rounded to a few levels of the greatest.
+
+A block of 256 numbers has a scale, and each of its numbers becomes the nearest of the whole levels
+-L to L, half to even: L is 7 under `int4`. The scale is the greatest absolute number over L,
+rounded up to bfloat16, so that nothing is clipped. docs/codecs.md has the bytes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedrt.learning.codecs.formats import MOST, as_float32, vector_of
+from fedrt.learning.codecs.wire import refuse_body, seal, unseal
+from fedrt.messages import BITS, BLOCK, SCALE_BYTES, levels
+
+SMALLEST = 0x0080
+"""The least normal bfloat16 in its bits: a scale below it is 0."""
+LARGEST = 0x7E00
+"""The bits of 2 ** 125: no scale is greater, so that one over it is a normal number."""
+
+
+class Grid(NamedTuple):
+    """The levels of a codec, and what its scales are made with."""
+
+    levels: int
+    share: float
+    """One over the number of levels, in float32."""
+    most: int
+    """The greatest scale in the bits of a bfloat16: its levels do not overflow."""
+
+
+def grid_of(codec: str) -> Grid:
+    """The levels of a codec."""
+    count = levels(codec)
+    over = int(np.float32(MOST / count).view(np.uint32)) >> 16
+    # Rounded down: so many levels of the greatest scale are still a number.
+    return Grid(count, float(np.float32(1 / count)), min(over, LARGEST))
+
+
+GRIDS = {codec: grid_of(codec) for codec in BITS}
+
+
+class Blocks:
+    """Numbers in blocks, with a few bits each."""
+
+    share = None
+
+    def __init__(self, name: str) -> None:
+        self.name, self.bits, self.grid = name, BITS[name], GRIDS[name]
+
+    def encode(self, numbers: Tensor) -> bytes:
+        """The message of a vector."""
+        from fedrt.learning.codecs.blocks_kernel import encode_blocks
+
+        vector = vector_of(numbers, self.name)
+        scales = np.empty(-(-len(vector) // BLOCK), dtype=np.uint16)
+        packed = np.empty(-(-self.bits * len(vector) // 8), dtype=np.uint8)
+        share = np.float32(self.grid.share)
+        encode_blocks(vector, self.bits, share, self.grid.most, scales, packed)
+        return seal(self.name, len(vector), scales.tobytes() + packed.tobytes())
+
+    def decode(self, message: bytes, numbers: int | None = None) -> Tensor:
+        """The vector that a message stands for."""
+        from fedrt.learning.codecs.blocks_kernel import decode_blocks
+
+        count, body = unseal(message, self.name, numbers)
+        border = SCALE_BYTES * -(-count // BLOCK)
+        scales = np.frombuffer(body[:border], dtype="<u2").astype(np.uint16)
+        packed = np.frombuffer(body[border:], dtype=np.uint8)
+        if ((scales != 0) & ((scales < SMALLEST) | (scales > self.grid.most))).any():
+            raise refuse_body(self.name, "has a scale that is no finite number >= 0 in its range")
+        found = np.empty(count, dtype=np.float32)
+        if not decode_blocks(scales, packed, self.bits, found):
+            raise refuse_body(self.name, "has a code that stands for no level")
+        return torch.from_numpy(found)
+
+    def decoded(self, rows: Tensor) -> Tensor:
+        """What the messages of many vectors decode to, one in each row."""
+        grids = [self.grid] * len(rows)
+        return rounded(as_float32(rows), *grid_rows(grids, rows.device)).to(rows.dtype)
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def grid_rows(grids: list[Grid], device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """The levels, shares and greatest scales for every row, as columns."""
+    count, share, most = zip(*grids, strict=True) if grids else ((), (), ())
+    return (
+        torch.tensor(count, dtype=torch.float32, device=device)[:, None],
+        torch.tensor(share, dtype=torch.float32, device=device)[:, None],
+        torch.tensor(most, dtype=torch.int32, device=device)[:, None],
+    )
+
+
+def rounded(rows: Tensor, count: Tensor, share: Tensor, most: Tensor) -> Tensor:
+    """Rows of float32 rounded to levels, in which rows may differ.
+
+    Products of a level and a scale are exact, so that it does not matter whether a compiler joins
+    them with a sum.
+    """
+    size = rows.shape[1]
+    padded = torch.nn.functional.pad(rows, (0, -size % BLOCK))
+    blocks = padded.view(len(rows), -1, BLOCK)
+    scale, inverse = scales_of(blocks.abs().amax(2), share, most)
+    level = (blocks * inverse[..., None]).round().clamp(-count[..., None], count[..., None])
+    return (level * scale[..., None]).flatten(1)[:, :size]
+
+
+def scales_of(greatest: Tensor, share: Tensor, most: Tensor) -> tuple[Tensor, Tensor]:
+    """The scales of blocks with these greatest absolute numbers, and one over each (0 for 0)."""
+    bits = ((greatest * share).view(torch.int32) + 0xFFFF) >> 16
+    bits = torch.minimum(torch.where(bits < SMALLEST, 0, bits), most)
+    scale = (bits << 16).view(torch.float32)
+    return scale, torch.where(bits > 0, 1.0 / scale, 0.0)

@@ -1,0 +1,50 @@
+"""The codecs `float32` and `float16`: every number in the given type.
+
+What float16 cannot hold becomes its greatest number.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedrt.learning.codecs.formats import as_float32, vector_of
+from fedrt.learning.codecs.wire import refuse_body, seal, unseal
+
+MOST_HALF = float(torch.finfo(torch.float16).max)
+
+
+class Floats:
+    """Numbers as they are, in 4 or 2 bytes each, little-endian."""
+
+    share = None
+
+    def __init__(self, name: str) -> None:
+        self.name, self.half = name, name == "float16"
+
+    def encode(self, numbers: Tensor) -> bytes:
+        """The message of a vector."""
+        vector = vector_of(numbers, self.name)
+        if self.half:
+            vector = vector.clip(-MOST_HALF, MOST_HALF)
+        body = vector.astype("<f2" if self.half else "<f4", copy=False)
+        return seal(self.name, len(vector), body.tobytes())
+
+    def decode(self, message: bytes, numbers: int | None = None) -> Tensor:
+        """The vector that a message stands for."""
+        count, body = unseal(message, self.name, numbers)
+        found = np.frombuffer(body, dtype="<f2" if self.half else "<f4", count=count)
+        if not np.isfinite(found).all():
+            raise refuse_body(self.name, "has a number that is not finite")
+        return torch.from_numpy(found.astype(np.float32))
+
+    def decoded(self, rows: Tensor) -> Tensor:
+        """What the messages of many vectors decode to, one in each row."""
+        found = as_float32(rows)
+        if self.half:
+            found = found.clamp(-MOST_HALF, MOST_HALF).half()
+        return found.to(rows.dtype)
+
+    def __repr__(self) -> str:
+        return self.name

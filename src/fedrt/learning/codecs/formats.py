@@ -1,0 +1,64 @@
+"""The interface of a message format: how a vector of numbers is written as bytes."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fedrt.errors import MessageError
+
+MOST = float(torch.finfo(torch.float32).max)
+
+
+class Format(Protocol):
+    """Writes vectors as messages and reads them; `messages.message_bytes` has the lengths."""
+
+    @property
+    def name(self) -> str:
+        """The name of the codec, one of `messages.CODEC_NAMES`."""
+        ...
+
+    @property
+    def share(self) -> float | None:
+        """The share of the numbers that a message has; None where it has all of them."""
+        ...
+
+    def encode(self, numbers: Tensor) -> bytes:
+        """The message of a vector; an error if a number is not finite."""
+        ...
+
+    def decode(self, message: bytes, numbers: int | None = None) -> Tensor:
+        """The vector, in float32, that a message stands for.
+
+        An error names what is wrong with a message that no sender writes, or that does not have
+        the given number of numbers.
+        """
+        ...
+
+    def decoded(self, rows: Tensor) -> Tensor:
+        """What the messages of many vectors decode to, one in each row, without making them.
+
+        The same numbers to the bit, in the type and on the device of the rows, which are finite.
+        """
+        ...
+
+
+def as_float32(numbers: Tensor) -> Tensor:
+    """The numbers in float32; what is finite stays so."""
+    if numbers.dtype == torch.float32:
+        return numbers
+    return numbers.clamp(-MOST, MOST).float()
+
+
+def vector_of(numbers: Tensor, codec: str) -> NDArray[np.float32]:
+    """A vector as an array of float32; an error if it is no vector of finite numbers."""
+    if numbers.ndim != 1:
+        raise MessageError(f"message of {codec}: of shape {tuple(numbers.shape)}: must be a vector")
+    if not bool(numbers.isfinite().all()):
+        raise MessageError(f"message of {codec}: not all numbers are finite: they must be")
+    found: NDArray[np.float32] = as_float32(numbers.detach().cpu()).contiguous().numpy()
+    return found

@@ -179,6 +179,6 @@ def test_a_scenario_knows_their_names():
     assert tuple(CODECS) == settings.CODECS
     assert make_codec(small().learning) is None
     with pytest.raises(
-        InputError, match="one of none, float32, .*, top-k, or an import path, package:Name"
+        InputError, match=r"one of none, float32, .*, top-k, or an import path, package:Name"
     ):
         small('learning.upload="zip"')

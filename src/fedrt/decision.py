@@ -48,6 +48,8 @@ OPTIONAL_FIELDS: dict[str, Rule] = {
     "schema_version": Whole(*SCHEMA_VERSIONS),
     "local_steps": q.LOCAL_STEPS,
     "contraction_limit": Real(above=0, most=1),
+    "gossip_bits": q.MODEL_BITS,
+    "buffer_bits": q.MORE_BITS,
 }
 
 
@@ -85,7 +87,7 @@ def parse_state(text: str, source: str = "state") -> RoundState:
 def read_state(data: object) -> RoundState:
     """The state in plain data, as `json.loads` gives it; every problem at once if there are any."""
     problems: list[str] = []
-    optional = [*BACKHAUL_FIELDS, *OPTIONAL_FIELDS]
+    optional = [*BACKHAUL_FIELDS, "behind_bits", *OPTIONAL_FIELDS]
     table = keys_of(data, "state", problems, [*STATE_FIELDS, "edges"], optional)
     values = _read_fields(table, "state", STATE_FIELDS | OPTIONAL_FIELDS, problems)
     edges, devices, edge_of_device = _read_edges(table, problems)
@@ -103,6 +105,9 @@ def read_state(data: object) -> RoundState:
         snr=linear_from_db(snr_db),
         edge_bandwidth_hz=np.array(edges["bandwidth_hz"]),
         backhaul=backhaul,
+        gossip_codec="given" if "gossip_bits" in values else "none",
+        gossip_bits=values.get("gossip_bits", 0.0),
+        buffer_bits=values.get("buffer_bits", 0.0),
         **columns,
     )
     limit = np.array([np.inf if value is None else value for value in allowance], dtype=np.float64)
@@ -167,6 +172,8 @@ def _read_backhaul(
     """The backhaul, if its three fields are present."""
     given = [name for name in BACKHAUL_FIELDS if name in table]
     if not given:
+        if "behind_bits" in table:
+            problems.append("state.behind_bits: goes with backhaul_bps, which is missing")
         return None
     for name in BACKHAUL_FIELDS:
         if name not in table:
@@ -177,12 +184,15 @@ def _read_backhaul(
     size = len(edges) if isinstance(edges, list) and edges else None
     bps = _read_matrix(table, "backhaul_bps", q.LINK_BPS, size, problems)
     distance = _read_matrix(table, "consensus_distance", q.DISTANCE, size, problems)
+    behind = _read_matrix(table, "behind_bits", q.MORE_BITS, size, problems)
     limit = _read_fields(table, "state", {"consensus_limit": q.DISTANCE}, problems)
     if bps is not None and bps.size and not is_connected(bps > 0):
         problems.append("state.backhaul_bps: its links must connect all edges")
     if bps is None or distance is None or limit.get("consensus_limit") is None:
         return None
-    return Backhaul(bps, distance, limit["consensus_limit"], values.get("contraction_limit"))
+    behind = np.zeros(bps.shape) if behind is None else behind
+    limits = (limit["consensus_limit"], values.get("contraction_limit"))
+    return Backhaul(bps, distance, *limits, behind_bits=behind)
 
 
 def _read_matrix(
@@ -225,15 +235,26 @@ def plan_round(
     if chosen.name == "mll-sgd" and not state.local_steps_given:
         raise InputError("state.local_steps: missing; the policy mll-sgd needs it")
     plan = ask(chosen, state.seen, state.books)
-    if state.schema_version == 1 and not plan.trained.all():
-        raise InputError(
-            f"policy {chosen.name} leaves devices out of the round, which the answer to a state of"
-            ' schema version 1 cannot say; add "schema_version": 2 to the state'
-        )
+    if state.schema_version == 1:
+        _refuse_newer(chosen, plan)
     cost = price(plan, state.seen)
     if strict:
         _refuse_broken(state, chosen, plan, cost)
     return _answer(state, chosen, plan, cost)
+
+
+def _refuse_newer(policy: Policy, plan: Plan) -> None:
+    """Raise an error if the answer to a state of schema version 1 cannot say what is planned."""
+    does = None
+    if not plan.trained.all():
+        does = "leaves devices out of the round"
+    elif plan.gossip is not None and plan.gossip.codec is not None:
+        does = "chooses the codec of the gossip"
+    if does is not None:
+        raise InputError(
+            f"policy {policy.name} {does}, which the answer to a state of schema version 1 cannot"
+            ' say; add "schema_version": 2 to the state'
+        )
 
 
 def _refuse_broken(state: RoundState, policy: Policy, plan: Plan, cost: RoundCost) -> None:
@@ -332,4 +353,4 @@ def _gossip(gossip: Gossip | None) -> dict[str, Any] | None:
         "links": np.stack(links_of(gossip.links), axis=1).tolist(),
         "steps": int(gossip.steps),
         "weights": None if gossip.weights is None else gossip.weights.tolist(),
-    }
+    } | ({} if gossip.codec is None else {"codec": gossip.codec})

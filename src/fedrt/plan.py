@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from fedrt.graph import is_connected, same_parts
 from fedrt.quantities import GOSSIP_STEPS
+from fedrt.scenario.model import GOSSIP_CODECS
+from fedrt.scenario.sizes import message_bits
 from fedrt.validation import shown
 from fedrt.world.observation import Backhaul, Observation
 
@@ -32,6 +34,8 @@ class Gossip:
     """How often every server averages with its neighbours."""
     weights: NDArray[np.float64] | None = None
     """C x C, of one step; None: those that the scenario's mixing rule gives the links."""
+    codec: str | None = None
+    """How models are sent: a name in `GOSSIP_CODECS`; None: as `learning.gossip` says."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,28 @@ class Plan:
     def trained(self) -> NDArray[np.bool_]:
         """For each device, whether it trains, as an array even if all do."""
         return np.ones(len(self.cpu_hz), dtype=bool) if self.trains is None else self.trains
+
+
+def gossip_codec(gossip: Gossip, seen: Observation) -> str:
+    """The codec of a gossip: the plan's own, or the scenario's."""
+    return seen.gossip_codec if gossip.codec is None else gossip.codec
+
+
+def gossip_bits(gossip: Gossip, seen: Observation) -> float:
+    """The bits that a server sends to a neighbour in one step of a gossip."""
+    if gossip.codec is None:
+        return seen.gossip_bits
+    return message_bits(gossip.codec, seen.model_bits, seen.buffer_bits)
+
+
+def behind_bits(gossip: Gossip, backhaul: Backhaul, seen: Observation) -> NDArray[np.float64]:
+    """The bits that each link sends before the first step of a gossip.
+
+    Models that are sent as they are need no copies at the other end.
+    """
+    if gossip_codec(gossip, seen) == "none":
+        return np.zeros(backhaul.bps.shape)
+    return backhaul.behind_bits
 
 
 def plan_problems(plan: Plan, seen: Observation) -> list[str]:
@@ -112,6 +138,10 @@ def _gossip_problems(gossip: Gossip | None, seen: Observation) -> list[str]:
     if not whole or not 1 <= gossip.steps <= GOSSIP_STEPS.most:
         rule = f"a whole number from 1 to {GOSSIP_STEPS.most}"
         lines.append(f"gossip.steps = {shown(steps)}: must be {rule}")
+    codec: object = gossip.codec
+    if codec is not None and not (isinstance(codec, str) and codec in GOSSIP_CODECS):
+        rule = f"None or one of {', '.join(GOSSIP_CODECS)}"
+        lines.append(f"gossip.codec = {shown(codec)}: must be {rule}")
     return lines + (_link_problems(gossip.links, seen.backhaul) or _weight_problems(gossip))
 
 

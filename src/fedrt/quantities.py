@@ -9,6 +9,8 @@ from __future__ import annotations
 from fedrt.validation import Real, Whole
 
 MODEL_BITS = Real(least=1, most=1e15)
+MORE_BITS = Real(least=0, most=1e15)
+"""What is sent beside a model or a message, perhaps nothing."""
 GOSSIP_STEPS = Whole(1, 1_000)
 """The paper has 10; the search for steps and weights takes them one by one."""
 LOCAL_STEPS = Whole(1, 1_000_000)

@@ -140,7 +140,8 @@ def key_after_training(
 def key_after_gossip(before: bytes, gossip: Gossip) -> bytes:
     """A key of the edge models after gossip, made from all that determines them."""
     own = () if gossip.weights is None else (gossip.weights,)
-    return digest(before, gossip.steps, gossip.links, *own)
+    coded = () if gossip.codec is None else (gossip.codec,)
+    return digest(before, gossip.steps, gossip.links, *own, *coded)
 
 
 def digest(before: bytes, *parts: Any) -> bytes:

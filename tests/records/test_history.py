@@ -35,6 +35,7 @@ COLUMNS = {
         "over_allowance_j": "double",
         "links_kept": "int64",
         "gossip_steps": "int64",
+        "backhaul_bytes": "double",
         "zeta": "double",
         "omega_2": "double",
         "status": "string",
@@ -57,6 +58,7 @@ COLUMNS = {
         "bps": "double",
         "distance": "double",
         "kept": "bool",
+        "bytes": "double",
     },
     "devices": {
         "global_round": "int64",

@@ -72,11 +72,23 @@ class Narrow:
         return replace(plan, bandwidth_hz=hz, local_steps=steps, gossip=gossip)
 
 
+class Coded:
+    """A policy that has its gossip coded."""
+
+    name, energy_horizon = "coded", "exact"
+
+    def plan(self, seen, books):
+        plan = make_policy("static-r").plan(seen, books)
+        return replace(plan, gossip=plan.gossip and replace(plan.gossip, codec="int4"))
+
+
 ATTACK = "faults.attack={kind='nan',devices=[2,5]}"
 CASES = {
     "nothing trains": lambda: rounds_of(tiny(), make_policy("fedrt")),
     "one edge round": lambda: rounds_of(tiny("rounds.edge_rounds=1"), make_policy("fedrt")),
     "weights": lambda: rounds_of(tiny(), make_policy("fedrt-plus")),
+    "coded gossip": lambda: rounds_of(tiny("learning.gossip=int4"), make_policy("fedrt-plus")),
+    "a codec of its own": lambda: rounds_of(tiny(), Coded()),
     "some take part": lambda: rounds_of(tiny("learning.participation=0.5"), make_policy("fedrt")),
     "some know": lambda: rounds_of(
         tiny(), make_policy("fedrt"), Partial(SimulatedWorld(tiny(), 0))

@@ -53,13 +53,17 @@ def whole_run(world: SimulatedWorld) -> WholeRun:
 def round_links(
     world: SimulatedWorld, distances: Sequence[FloatArray], rho: float | FloatArray | None
 ) -> list[RoundLinks]:
-    """The links of every global round, each with a first cover of its possible choices."""
+    """The links of every global round, each with a first cover of its possible choices.
+
+    A link is given the messages of its steps alone. What coded gossip sends before them depends on
+    the links of earlier rounds and is never less than nothing, so the bound holds.
+    """
     steps = world.scenario.rounds.gossip_steps
     rounds = []
     limits = [None] * len(distances) if rho is None else np.broadcast_to(rho, len(distances))
     for t, distance in enumerate(distances):
         seen = see_backhaul(world.scenario, world.backhaul_bps(t), distance)
-        step_s = link_time_s(world.model_bits, 1, seen.bps)
+        step_s = link_time_s(world.gossip_bits, 1, seen.bps)
         limit = limits[t]
         most = None if limit is None else float(limit)
         rounds.append(

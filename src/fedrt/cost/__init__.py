@@ -8,6 +8,7 @@ from fedrt.system.lazy import export
 
 if TYPE_CHECKING:
     from fedrt.cost.backhaul import backhaul_time_s as backhaul_time_s
+    from fedrt.cost.backhaul import link_bytes as link_bytes
     from fedrt.cost.backhaul import link_time_s as link_time_s
     from fedrt.cost.compute import compute_energy_j as compute_energy_j
     from fedrt.cost.compute import compute_time_s as compute_time_s
@@ -27,7 +28,7 @@ else:
     __getattr__, __dir__, __all__ = export(
         __name__,
         {
-            "backhaul": "backhaul_time_s link_time_s",
+            "backhaul": "backhaul_time_s link_bytes link_time_s",
             "compute": "compute_energy_j compute_time_s training_cycles",
             "outcome": "Deadline FailureRules carry_out failure_rules simulate",
             "round": "global_round_time_s price slowest_device_s",

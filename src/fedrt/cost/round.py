@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from fedrt.cost.backhaul import backhaul_time_s
 from fedrt.cost.compute import compute_energy_j, compute_time_s
 from fedrt.cost.uplink import upload_energy_j, upload_time_s
-from fedrt.plan import Plan
+from fedrt.plan import Plan, behind_bits, gossip_bits
 from fedrt.rounds import RoundCost
 from fedrt.world.observation import Observation
 
@@ -42,8 +42,9 @@ def price(plan: Plan, seen: Observation) -> RoundCost:
         )
     backhaul_s = np.zeros(seen.num_edges)
     if plan.gossip is not None and seen.backhaul is not None:
-        steps_over_links = (plan.gossip.steps, seen.backhaul.bps, plan.gossip.links)
-        backhaul_s = backhaul_time_s(seen.model_bits, *steps_over_links)
+        backhaul, gossip = seen.backhaul, plan.gossip
+        bits, behind = gossip_bits(gossip, seen), behind_bits(gossip, backhaul, seen)
+        backhaul_s = backhaul_time_s(bits, gossip.steps, backhaul.bps, gossip.links, behind)
     return RoundCost(
         compute_s=compute_s,
         upload_s=upload_s,

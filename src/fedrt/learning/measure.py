@@ -11,8 +11,7 @@ from fedrt.data.partitions import load_divided
 from fedrt.learning.models.architectures import cycles_per_sample, model_for, parameter_count
 from fedrt.scenario.fields import PerDevice
 from fedrt.scenario.model import MEASURED, Scenario
-
-BITS_PER_PARAMETER = 32
+from fedrt.scenario.sizes import BUFFERS, NUMBER_BITS
 
 
 def measure(scenario: Scenario, data_dir: Path | None = None, seed: int = 0) -> Scenario:
@@ -27,7 +26,11 @@ def measure(scenario: Scenario, data_dir: Path | None = None, seed: int = 0) -> 
         shape = (shape[2], *shape[:2])
     model = model_for(learning, shape, dataset.num_classes, seed)
     if learning.model_bits == MEASURED:
-        learning = replace(learning, model_bits=float(BITS_PER_PARAMETER * parameter_count(model)))
+        bits = float(NUMBER_BITS * parameter_count(model))
+        buffers = sum(buffer.numel() for buffer in model.buffers())
+        if learning.model_buffers is None and buffers != BUFFERS.get(learning.model, 0):
+            learning = replace(learning, model_buffers=buffers)
+        learning = replace(learning, model_bits=bits)
     if fleet.cycles_per_sample == MEASURED:
         cycles = cycles_per_sample(model, shape)
         fleet = replace(fleet, cycles_per_sample=PerDevice(cycles, cycles))

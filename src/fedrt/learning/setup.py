@@ -24,7 +24,6 @@ from fedrt.learning.engines.method import Method, make_method
 from fedrt.learning.engines.samples import TensorSamples
 from fedrt.learning.engines.sequential import SequentialEngine
 from fedrt.learning.evaluate import Accuracies, make_accuracies
-from fedrt.learning.measure import BITS_PER_PARAMETER
 from fedrt.learning.models.architectures import (
     check_trains,
     forward_multiply_adds,
@@ -54,6 +53,7 @@ from fedrt.learning.stacked.tuning_cache import (
 from fedrt.learning.stacked.workers import WorkerEngine
 from fedrt.learning.tasks import make_task
 from fedrt.scenario.model import Scenario
+from fedrt.scenario.sizes import NUMBER_BITS
 from fedrt.validation import problem
 from fedrt.world.world import World
 
@@ -342,7 +342,7 @@ def _operations(material: Material) -> float:
 
 def _size_note(model_bits: float, parameters: int) -> tuple[str, ...]:
     """A note if the scenario's `model_bits` is not the size of the model that trains."""
-    bits = BITS_PER_PARAMETER * parameters
+    bits = NUMBER_BITS * parameters
     if abs(model_bits - bits) <= 1e-3 * bits:
         return ()
     return (

@@ -9,12 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedrt.control.mixing.convergence import omega_2
 from fedrt.control.mixing.weights import mixing_of, slowest_contraction
+from fedrt.cost.backhaul import link_bytes
 from fedrt.cost.round import slowest_device_s
 from fedrt.graph import links_of
 from fedrt.ledger import overspend_j
+from fedrt.plan import behind_bits, gossip_bits
 from fedrt.records.failures import arrived, device_columns, edge_columns, round_columns
 from fedrt.runs.rounds import EdgeRound, GlobalRound
 
@@ -78,11 +81,19 @@ def round_row(done: GlobalRound, mixing: str) -> Columns:
         "over_allowance_j": np.array([sum(_over(turn).sum() for turn in done.edge_rounds)]),
         "links_kept": np.array([int(gossip.links.sum()) // 2]),
         "gossip_steps": np.array([gossip.steps]),
+        "backhaul_bytes": np.array([sent_bytes(last).sum()]),
         "zeta": np.array([zeta]),
         "omega_2": np.array([omega_2(zeta, gossip.steps)]),
         "status": np.array([last.plan.status]),
         "left_out": np.array([sum(int((~t.plan.trained).sum()) for t in done.edge_rounds)]),
     } | {name: np.array([value]) for name, value in done.metrics.items()}
+
+
+def sent_bytes(turn: EdgeRound) -> NDArray[np.float64]:
+    """The bytes that each edge server sends to each other in the gossip of a global round."""
+    gossip, seen = turn.gossip, turn.seen
+    behind = behind_bits(gossip, turn.backhaul, seen)
+    return link_bytes(gossip_bits(gossip, seen), gossip.steps, gossip.links, behind)
 
 
 def edge_rows(turn: EdgeRound, done: GlobalRound) -> Columns:
@@ -129,6 +140,8 @@ def link_rows(done: GlobalRound) -> Columns:
         "bps": backhaul.bps[rows, cols],
         "distance": backhaul.consensus_distance[rows, cols],
         "kept": turn.gossip.links[rows, cols],
+        # In both directions.
+        "bytes": 2 * sent_bytes(turn)[rows, cols],
     }
     if done.metrics:
         columns["true_distance"] = done.distances.true[rows, cols]

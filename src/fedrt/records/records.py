@@ -49,6 +49,10 @@ BACKHAUL = {
     "consensus_limit": Kind(REAL, ""),
 }
 CONTRACTION_LIMIT = {"contraction_limit": Kind(REAL, "")}
+CODED = dict.fromkeys(("gossip_bits", "buffer_bits"), Kind(REAL, "")) | {
+    "gossip_codec": Kind("str", "")
+}
+BEHIND = {"behind_bits": BY_PAIR}
 PLAN = {
     "status": Kind("str", ""),
     "bandwidth_hz": BY_DEVICE,
@@ -58,6 +62,7 @@ PLAN = {
 TRAINS = {"trains": Kind(YES, "N")}
 GOSSIP = {"links": Kind(YES, "CC"), "steps": Kind(WHOLE, "")}
 WEIGHTS = {"weights": BY_PAIR}
+CODEC = {"codec": Kind("str", "")}
 COST = {field.name: BY_DEVICE for field in fields(RoundCost)} | dict.fromkeys(
     ("edge_time_s", "backhaul_s"), BY_EDGE
 )
@@ -124,19 +129,21 @@ def _same(one: NDArray[Any], other: NDArray[Any]) -> bool:
 def _arrays_of(done: PastEdgeRound) -> Arrays:
     seen, plan, outcome = done.seen, done.plan, done.outcome
     parts: dict[str, tuple[object, Mapping[str, Kind]]] = {
-        "seen": (seen, SEEN),
+        "seen": (seen, SEEN | (CODED if _is_coded(seen) else {})),
         "plan": (plan, PLAN),
         "cost": (outcome.cost, COST),
         "outcome": (outcome, OUTCOME),
     }
     if seen.backhaul is not None:
-        limited = seen.backhaul.contraction_limit is not None
-        parts["backhaul"] = (seen.backhaul, BACKHAUL | (CONTRACTION_LIMIT if limited else {}))
+        limit = {} if seen.backhaul.contraction_limit is None else CONTRACTION_LIMIT
+        behind = BEHIND if seen.backhaul.behind_bits.any() else {}
+        parts["backhaul"] = (seen.backhaul, BACKHAUL | limit | behind)
     if plan.trains is not None:
         parts["trains"] = (plan, TRAINS)
     if plan.gossip is not None:
-        own = plan.gossip.weights is not None
-        parts["gossip"] = (plan.gossip, GOSSIP | (WEIGHTS if own else {}))
+        own = {} if plan.gossip.weights is None else WEIGHTS
+        codec = {} if plan.gossip.codec is None else CODEC
+        parts["gossip"] = (plan.gossip, GOSSIP | own | codec)
     if outcome.planned is not outcome.cost:
         parts["planned"] = (outcome.planned, COST)
     if outcome.refused is not None:
@@ -157,6 +164,11 @@ def _arrays_of(done: PastEdgeRound) -> Arrays:
         found["metrics.names"] = np.array(json.dumps(list(outcome.metrics)))
         found["metrics.values"] = np.array(list(outcome.metrics.values()), dtype=np.float64)
     return found
+
+
+def _is_coded(seen: Observation) -> bool:
+    """Whether gossip is coded, or messages of codecs carry buffers."""
+    return seen.gossip_codec != "none" or seen.buffer_bits > 0
 
 
 def unpacked(arrays: Mapping[str, NDArray[Any]], size: RunSize, t: int) -> list[PastEdgeRound]:
@@ -197,9 +209,9 @@ class _Reader:
 
     def edge_round(self) -> PastEdgeRound:
         """The edge round that the arrays describe."""
-        backhaul = self.one("backhaul", BACKHAUL, CONTRACTION_LIMIT, make=Backhaul)
-        seen = self.needed(self.one("seen", SEEN, make=Observation, backhaul=backhaul))
-        gossip = self.one("gossip", GOSSIP, WEIGHTS, make=Gossip)
+        backhaul = self.one("backhaul", BACKHAUL, CONTRACTION_LIMIT | BEHIND, make=Backhaul)
+        seen = self.needed(self.one("seen", SEEN, CODED, make=Observation, backhaul=backhaul))
+        gossip = self.one("gossip", GOSSIP, WEIGHTS | CODEC, make=Gossip)
         trains = self.values("trains", TRAINS) or {}
         plan = self.needed(self.one("plan", PLAN, make=Plan, gossip=gossip, **trains))
         cost = self.needed(self.one("cost", COST, make=RoundCost))

@@ -8,7 +8,7 @@ from typing import Any
 
 from fedrt.policies import Policy
 from fedrt.records.failures import FailureSums
-from fedrt.records.history import MOST_DEVICE_ROWS, MOST_LINK_ROWS, History
+from fedrt.records.history import MOST_DEVICE_ROWS, MOST_LINK_ROWS, History, sent_bytes
 from fedrt.runs.rounds import GlobalRound
 from fedrt.world.world import World
 
@@ -31,7 +31,7 @@ class Account:
         )
         self.parts = dict.fromkeys(PARTS, 0.0)
         self.measured: list[dict[str, float]] = []
-        self.wall_s = 0.0
+        self.wall_s, self.backhaul_bytes = 0.0, 0.0
         self.last: GlobalRound | None = None
         self.failures = None if world.faults is None else FailureSums()
 
@@ -39,6 +39,7 @@ class Account:
         """Add one global round."""
         self.last = done
         self.history.add(done)
+        self.backhaul_bytes += float(sent_bytes(done.last).sum())
         if self.failures is not None:
             self.failures.add(done)
         for name in PARTS:
@@ -66,6 +67,7 @@ class Account:
             "energy_j_max": float(ledger.spent_j.max()),
             "over_budget_devices": int((over > 0).sum()),
             "over_budget_j": float(over.sum()),
+            "backhaul_bytes": self.backhaul_bytes,
             "time_parts": self.parts,
             "base_graph": self.world.base_graph_words,
         }

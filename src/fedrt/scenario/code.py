@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 from fedrt.scenario.model import Custom, Scenario
 
 PROCESSES = ("channel.kind", "bandwidth.kind", "backhaul.kind")
@@ -16,7 +14,7 @@ def import_paths(scenario: Scenario) -> dict[str, str]:
     found = {"learning.model": learning.model}
     if not learning.dataset.endswith(".npz"):
         found["learning.dataset"] = learning.dataset
-    for name in (field.name for field in fields(learning)):
+    for name in ("optimiser", "schedule", "averaging", "upload", "task"):
         chosen = getattr(learning, name)
         if isinstance(chosen, Custom):
             found[f"learning.{name}"] = chosen.kind

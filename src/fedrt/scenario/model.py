@@ -19,12 +19,8 @@ from fedrt.scenario.methods import (
     AdamWOptions,
     ConstantSchedule,
     CosineSchedule,
-    FedAdamOptions,
-    FedAvgMOptions,
-    FedYogiOptions,
     OptimiserOptions,
     Schedule,
-    ServerOptions,
     SgdOptions,
     StepSchedule,
 )
@@ -250,10 +246,11 @@ Partition = (
 AGGREGATORS = ("uniform", "samples", "median", "trimmed-mean")
 CODECS = ("none", *CODEC_NAMES)
 OPTIMISERS = ("sgd", "adam", "adamw")
-SERVER_OPTIMISERS = ("fedavgm", "fedadam", "fedyogi")
 SCHEDULES = ("constant", "step", "cosine")
 TASKS = ("classification",)
 """The names in `fedrt.learning`'s registries; a test checks that they agree."""
+GOSSIP_CODECS = ("none", "float32", "float16", "int8", "int6", "int5", "int4", "int3")
+"""How edge servers may send each other their models; `none`: as they are."""
 
 
 @dataclass(frozen=True)
@@ -265,6 +262,9 @@ class Learning:
     model_bits: float | str = setting(word_or((MEASURED,), q.MODEL_BITS))
     """`measured` takes 32 bit for each of the model's parameters."""
     learning_rate: float = setting(Real(above=0, most=1e3))
+    model_buffers: int | None = setting(Whole(0, 10**9), None)
+    """How many numbers the model holds beside its parameters, such as a batch norm's running means:
+    messages of a codec carry them as float32. By default those of the shipped model, or none."""
     batch_size: int = setting(Whole(1, 1_000_000), 32)
     momentum: float = setting(Real(least=0, most=0.9999), 0.9)
     """The momentum of the optimiser `sgd`."""
@@ -284,6 +284,8 @@ class Learning:
     """The codec of updates; the default is `none`: models are sent as they are."""
     top_k: float | None = setting(Real(above=0, most=1), None)
     """The share of its numbers that an update's message has under `top-k`; by default 0.01."""
+    gossip: str | None = setting(OneOf(GOSSIP_CODECS), None)
+    """The codec of the differences that edge servers send each other; the default is `none`."""
     task: str | Custom | None = setting(Entry(TASKS, Custom), None)
     """The task, which defines loss and metric; the default is `classification`."""
     augment: bool = setting(Flag(), False)
@@ -291,10 +293,6 @@ class Learning:
     averaging: str | Custom = setting(Entry(AGGREGATORS, Custom), "uniform")
     """What a device's model counts in its edge's average: the same, or its number of samples; or a
     rule for every coordinate by itself that a few wrong models cannot move far."""
-    server_optimiser: ServerOptions | Custom | None = setting(
-        Entry((), Custom, (FedAvgMOptions, FedAdamOptions, FedYogiOptions)), None
-    )
-    """How an edge server moves its model by the averaged update; by default the average is it."""
     trim: float | None = setting(Real(least=0, most=0.49), None)
     """The share of models that a trimmed mean leaves out at each end; by default a quarter."""
     participation: float = setting(Real(above=0, most=1), 1.0)

@@ -38,8 +38,7 @@ MOST_BRANCHES = 50
 """Of a branch of a branch, and so on."""
 FIXED = (
     *("fleet.num_edges", "fleet.num_devices", "fleet.cluster_sizes", "rounds.edge_rounds"),
-    *("base_graph", "learning.model", "learning.dtype", "learning.server_optimiser"),
-    "control.mixing",
+    *("base_graph", "learning.model", "learning.dtype", "control.mixing"),
 )
 """What the state of a run and its tables have the shape of."""
 
@@ -197,18 +196,17 @@ def branched_rounds(
 
     Those with a record are taken from it.
     """
-    ledger, belief = None, None
+    before: dict[str, Any] = {}
     worlds = [*(each.world for each in past), world]
     for each, following in zip(past, worlds[1:], strict=True):
-        rounds = run_rounds(
-            each.world, each.policy, executor, past=records, ledger=ledger, belief=belief
-        )
+        rounds = run_rounds(each.world, each.policy, executor, past=records, **before)
         for done in rounds:
             yield done
             if done.last.after.t == each.until:
-                ledger, belief = _carried_over(done.last.after, following), done.belief
+                ledger = _carried_over(done.last.after, following)
+                before = {"ledger": ledger, "belief": done.belief, "copies": done.copies}
                 break
-    yield from run_rounds(world, policy, executor, past=records, ledger=ledger, belief=belief)
+    yield from run_rounds(world, policy, executor, past=records, **before)
 
 
 def _carried_over(books: Ledger, world: World) -> Ledger:

@@ -25,8 +25,13 @@ class Backhaul:
     consensus_distance: FloatArray
     consensus_limit: float
     contraction_limit: float | None = None
+    behind_bits: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
+    """What each direction of a link has to send before its first gossip step, so that both ends
+    hold the public copies of each other's models; 0 where nothing else is given."""
 
     def __post_init__(self) -> None:
+        if self.behind_bits.shape != self.bps.shape:
+            object.__setattr__(self, "behind_bits", np.zeros(self.bps.shape))
         freeze_arrays(self)
 
     @cached_property
@@ -63,8 +68,16 @@ class Observation:
     """The edge round within the global round."""
     device: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """The devices by their numbers in the fleet; 0, 1, ... where nothing else is given."""
+    gossip_codec: str = "none"
+    """How servers send each other their models: a codec's name; `none`: as they are."""
+    gossip_bits: float = 0.0
+    """The bits that a server sends to a neighbour in a gossip step; `model_bits` if not given."""
+    buffer_bits: float = 0.0
+    """The bits of the model's buffers, which every message of a codec carries as they are."""
 
     def __post_init__(self) -> None:
+        if not self.gossip_bits:
+            object.__setattr__(self, "gossip_bits", self.model_bits)
         if len(self.device) != self.num_devices:
             object.__setattr__(self, "device", np.arange(self.num_devices))
         freeze_arrays(self)

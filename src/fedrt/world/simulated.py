@@ -13,6 +13,7 @@ from fedrt import quantities as q
 from fedrt.arrays import read_only
 from fedrt.errors import InputError, reason
 from fedrt.scenario.model import Custom, Scenario
+from fedrt.scenario.sizes import buffer_bits, message_bits
 from fedrt.seeding import pair_uniforms, uniforms
 from fedrt.system.plugins import own_code
 from fedrt.units import linear_from_db
@@ -34,6 +35,9 @@ class SimulatedWorld:
         if isinstance(scenario.learning.model_bits, str):
             raise ValueError("the scenario's measured settings have not been measured")
         self.model_bits = scenario.learning.model_bits
+        self.buffer_bits = buffer_bits(scenario.learning)
+        self.gossip_codec = scenario.learning.gossip or "none"
+        self.gossip_bits = message_bits(self.gossip_codec, self.model_bits, self.buffer_bits)
         self.fleet = draw_fleet(scenario, seed) if fleet is None else fleet
         self.base_graph, self.base_graph_words = draw_base_graph(
             scenario.base_graph, self.fleet.edge_key, seed
@@ -142,6 +146,9 @@ class SimulatedWorld:
             t=t,
             r=r,
             device=who,
+            gossip_codec=self.gossip_codec,
+            gossip_bits=self.gossip_bits,
+            buffer_bits=self.buffer_bits,
         )
 
     def backhaul_bps(self, t: int) -> FloatArray:

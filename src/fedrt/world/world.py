@@ -33,6 +33,11 @@ class World(Protocol):
     def model_bits(self) -> float: ...
 
     @property
+    def gossip_bits(self) -> float:
+        """The bits that a server sends to a neighbour in a gossip step."""
+        ...
+
+    @property
     def cycles(self) -> FloatArray:
         """For each device, the CPU cycles of one edge round's local steps."""
         ...

@@ -1,0 +1,33 @@
+"""The lengths of the messages that carry a scenario's model, in bits."""
+
+from __future__ import annotations
+
+from fedrt.messages import message_bytes
+from fedrt.scenario.model import Learning
+
+NUMBER_BITS = 32
+BUFFERS = {"resnet20": 1395}
+"""What the shipped models hold beside their parameters, such as running means; others nothing."""
+
+
+def parameters_in(model_bits: float) -> int:
+    """The number of parameters of a model of that size, with 32 bit each."""
+    return max(1, round(model_bits / NUMBER_BITS))
+
+
+def buffer_bits(learning: Learning) -> float:
+    """The bits of the model's buffers, which every message of a codec carries as float32."""
+    given = learning.model_buffers
+    return float(NUMBER_BITS * (BUFFERS.get(learning.model, 0) if given is None else given))
+
+
+def message_bits(codec: str, model_bits: float, buffer_bits: float = 0.0) -> float:
+    """The bits of a message of a codec with all parameters and buffers; `none`: the model's own."""
+    if codec == "none":
+        return model_bits
+    return 8.0 * message_bytes(codec, parameters_in(model_bits)) + buffer_bits
+
+
+def copy_bits(model_bits: float) -> float:
+    """The bits of a message with a server's public copy itself, as float32."""
+    return message_bits("float32", model_bits)

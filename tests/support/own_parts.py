@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from torch import Tensor
 
 from fedrt.learning.aggregators import averaging_weights
 from fedrt.learning.engines.engine import TrainingOrder
 from fedrt.learning.setup import Setup, make_setup
+from fedrt.learning.trainer import Trainer
+from fedrt.policies import make_policy
+from fedrt.runs.loop import simulate_rounds
 from fedrt.world.simulated import SimulatedWorld
 from support.learning_cases import small
 
@@ -38,3 +42,14 @@ def order_of(setup: Setup) -> TrainingOrder:
             fleet.edge_of_device, setup.method.aggregator, setup.batches.sizes
         ),
     )
+
+
+def trained(engine: str, *given: str) -> Tensor:
+    """What a whole run with the policy `fedrt` changes in the edge models."""
+    setup = set_up(engine, *given)
+    try:
+        trainer = Trainer(setup)
+        list(simulate_rounds(setup.world, make_policy("fedrt"), trainer))
+        return trainer.models - setup.first_model
+    finally:
+        setup.close()

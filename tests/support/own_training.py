@@ -73,3 +73,23 @@ class Falling:
 
     def factor(self, t, rounds):
         return self.by if isinstance(self.by, str) else self.by**t
+
+
+class Slow:
+    """A server optimiser of a user's own that counts its steps, and takes ever smaller ones."""
+
+    def __init__(self, rate=1.0, how=""):
+        self.rate, self.how = rate, how
+
+    def init(self, models):
+        return [models.new_zeros(1 if self.how == "init" else len(models), 1)]
+
+    def update(self, models, change, state):
+        if self.how == "raises":
+            raise ValueError("no\nupdate")
+        if self.how == "type":
+            return models
+        count = state[0] + 1
+        after = models + self.rate * change / count
+        after = {"shape": after[:, :0], "nan": after * np.nan}.get(self.how, after)
+        return after, [count]

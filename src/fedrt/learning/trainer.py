@@ -16,6 +16,7 @@ from fedrt.learning.codecs import first_states
 from fedrt.learning.distances import average, distance_to_average, pairwise_distance
 from fedrt.learning.engines.engine import Screening, TrainingOrder
 from fedrt.learning.gossip import mix
+from fedrt.learning.servers import Servers
 from fedrt.learning.setup import Setup
 from fedrt.plan import Gossip, Plan
 from fedrt.rounds import (
@@ -47,6 +48,7 @@ class Trainer:
         self.key = b"start"
         sizes = (setup.world.fleet.num_devices, setup.model.num_parameters)
         self.codec_state = first_states(setup.method.codec, *sizes)
+        self.servers = servers_of(setup)
         self.loss_sum, self.steps = 0.0, 0
         self.began = time.monotonic()
 
@@ -69,13 +71,16 @@ class Trainer:
             refused = np.full(seen.num_devices, ACCEPTED)
         if len(order.devices):
             trained = self._once(self.key, lambda: self.setup.engine.train(self.models, order))
-            self.models = trained.models
+            counted = trained.refused == ACCEPTED
+            edges = np.unique(order.edge_of_device[counted])
+            before, self.models = self.models, trained.models
+            if self.servers is not None:
+                self.models = self.servers.step(before, trained.models, edges)
             if self.codec_state is not None:
                 self.codec_state[order.devices] = trained.devices.codec_state
             if self.setup.method.codec is not None:
                 upload_bytes = outcome.cost.upload_bytes.copy()
                 upload_bytes[outcome.delivered] = trained.devices.sent_bytes
-            counted = trained.refused == ACCEPTED
             if refused is not None:
                 refused[outcome.delivered] = trained.refused
             self.loss_sum += float(trained.loss_sum[counted].sum())
@@ -151,7 +156,8 @@ class Trainer:
     def state(self) -> dict[str, NDArray[Any]]:
         """The state of training after a gossip, on which the rest of a run depends."""
         remembered = {} if self.codec_state is None else {"codec_state": self.codec_state}
-        return {**remembered, "models": self.models.cpu().numpy()}
+        servers = {} if self.servers is None else self.servers.state()
+        return {**remembered, **servers, "models": self.models.cpu().numpy()}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Restore a saved state."""
@@ -162,8 +168,20 @@ class Trainer:
         if self.codec_state is not None:
             self.codec_state = np.array(state["codec_state"])
             remembered = [self.codec_state]
+        if self.servers is not None:
+            self.servers.restore(state)
+            remembered = [*remembered, *self.servers.state().values()]
         self.key = digest(b"restored", np.ascontiguousarray(state["models"]), *remembered)
         self.began = time.monotonic()
+
+
+def servers_of(setup: Setup) -> Servers | None:
+    """What the edge servers remember at the start; None if they have no optimiser."""
+    optimiser = setup.method.server_optimiser
+    if optimiser is None:
+        return None
+    models = setup.first_model.repeat(setup.world.fleet.num_edges, 1)
+    return Servers(optimiser, models, setup.model.num_parameters)
 
 
 def screening_of(world: World) -> Screening | None:

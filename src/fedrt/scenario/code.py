@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from fedrt.scenario.model import Custom, Scenario
 
 PROCESSES = ("channel.kind", "bandwidth.kind", "backhaul.kind")
@@ -14,7 +16,7 @@ def import_paths(scenario: Scenario) -> dict[str, str]:
     found = {"learning.model": learning.model}
     if not learning.dataset.endswith(".npz"):
         found["learning.dataset"] = learning.dataset
-    for name in ("optimiser", "schedule", "averaging", "upload", "task"):
+    for name in (field.name for field in fields(learning)):
         chosen = getattr(learning, name)
         if isinstance(chosen, Custom):
             found[f"learning.{name}"] = chosen.kind

@@ -1,4 +1,4 @@
-"""The settings of optimisers and learning-rate schedules that ship with FedRT."""
+"""The settings of optimisers, of devices and servers, and of schedules that ship with FedRT."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ DECAY = Real(least=0, most=1e3)
 SHARE = Real(least=0, most=0.999999)
 """Of what a running mean keeps from one step to the next."""
 EPSILON = Real(above=0, most=1.0)
+RATE = Real(above=0, most=1e3)
 ROUNDS = Whole(0, 1_000_000)
 
 
@@ -78,5 +79,38 @@ class CosineSchedule:
     warm_up_rounds: int = setting(ROUNDS, 0)
 
 
+@dataclass(frozen=True)
+class FedAvgMOptions:
+    """Momentum at the edge servers."""
+
+    kind: ClassVar[str] = "fedavgm"
+    learning_rate: float = setting(RATE, 1.0)
+    momentum: float = setting(SHARE, 0.9)
+
+
+@dataclass(frozen=True)
+class FedAdamOptions:
+    """Adam at the edge servers."""
+
+    kind: ClassVar[str] = "fedadam"
+    learning_rate: float = setting(RATE, 0.01)
+    beta1: float = setting(SHARE, 0.9)
+    beta2: float = setting(SHARE, 0.99)
+    tau: float = setting(EPSILON, 1e-3)
+    """Added to the size by which a change is divided."""
+
+
+@dataclass(frozen=True)
+class FedYogiOptions:
+    """Yogi at the edge servers."""
+
+    kind: ClassVar[str] = "fedyogi"
+    learning_rate: float = setting(RATE, 0.01)
+    beta1: float = setting(SHARE, 0.9)
+    beta2: float = setting(SHARE, 0.99)
+    tau: float = setting(EPSILON, 1e-3)
+
+
+ServerOptions = FedAvgMOptions | FedAdamOptions | FedYogiOptions
 OptimiserOptions = SgdOptions | AdamOptions | AdamWOptions
 Schedule = ConstantSchedule | StepSchedule | CosineSchedule

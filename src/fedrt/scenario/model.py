@@ -19,8 +19,12 @@ from fedrt.scenario.methods import (
     AdamWOptions,
     ConstantSchedule,
     CosineSchedule,
+    FedAdamOptions,
+    FedAvgMOptions,
+    FedYogiOptions,
     OptimiserOptions,
     Schedule,
+    ServerOptions,
     SgdOptions,
     StepSchedule,
 )
@@ -246,6 +250,7 @@ Partition = (
 AGGREGATORS = ("uniform", "samples", "median", "trimmed-mean")
 CODECS = ("none", *CODEC_NAMES)
 OPTIMISERS = ("sgd", "adam", "adamw")
+SERVER_OPTIMISERS = ("fedavgm", "fedadam", "fedyogi")
 SCHEDULES = ("constant", "step", "cosine")
 TASKS = ("classification",)
 """The names in `fedrt.learning`'s registries; a test checks that they agree."""
@@ -293,6 +298,10 @@ class Learning:
     averaging: str | Custom = setting(Entry(AGGREGATORS, Custom), "uniform")
     """What a device's model counts in its edge's average: the same, or its number of samples; or a
     rule for every coordinate by itself that a few wrong models cannot move far."""
+    server_optimiser: ServerOptions | Custom | None = setting(
+        Entry((), Custom, (FedAvgMOptions, FedAdamOptions, FedYogiOptions)), None
+    )
+    """How an edge server moves its model by the averaged update; by default the average is it."""
     trim: float | None = setting(Real(least=0, most=0.49), None)
     """The share of models that a trimmed mean leaves out at each end; by default a quarter."""
     participation: float = setting(Real(above=0, most=1), 1.0)

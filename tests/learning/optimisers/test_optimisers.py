@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from support.learning_cases import engine_case, method, small
-from support.own_parts import order_of, set_up
+from support.own_parts import set_up, trained
 from torch.nn import functional as fn
 
 from fedrt.errors import InputError
@@ -142,17 +142,11 @@ def test_the_compiled_step_is_the_sequential_engine(case, monkeypatch):
 
 @pytest.mark.parametrize("engine", ["workers", pytest.param("ray", marks=pytest.mark.slow)])
 def test_processes_train_alike(engine):
-    found = {}
-    for name in ("sequential", engine):
-        setup = set_up(name, *EVERYTHING)
-        try:
-            models = setup.first_model.repeat(setup.world.fleet.num_edges, 1)
-            order = replace(order_of(setup), t=2)
-            found[name] = setup.engine.train(models, order).models - models
-        finally:
-            setup.close()
-    wanted = found["sequential"]
-    assert float((found[engine] - wanted).norm() / wanted.norm()) <= EXACT
+    """Whole runs with everything at once, and a server optimiser."""
+    yogi = 'learning.server_optimiser={kind="fedyogi",learning_rate=0.1,tau=0.01}'
+    rounds = "rounds={global_rounds=2,edge_rounds=2,local_steps=2,gossip_steps=1}"
+    wanted, found = (trained(name, *EVERYTHING, yogi, rounds) for name in ("sequential", engine))
+    assert float((found - wanted).norm() / wanted.norm()) <= EXACT
 
 
 def test_one_program_serves_all_rounds_of_a_schedule(monkeypatch):

@@ -11,6 +11,7 @@ from fedrt.learning.aggregators import Aggregator, make_aggregator
 from fedrt.learning.codecs import Codec, make_codec
 from fedrt.learning.optimisers import Optimiser, Rate, make_optimiser
 from fedrt.learning.optimisers.schedules import RateRule
+from fedrt.learning.servers import ServerOptimiser, make_server_optimiser
 from fedrt.learning.tasks import Task, make_task
 from fedrt.scenario.model import Scenario
 
@@ -32,6 +33,8 @@ class Method:
     aggregator: Aggregator
     codec: Codec | None
     """None: models are sent as they are."""
+    server_optimiser: ServerOptimiser | None
+    """None: the average of the devices' models is the edge server's new one."""
     rates: RateRule
     optimiser_with: Callable[[Rate], Optimiser]
     """The optimiser with another learning rate."""
@@ -53,6 +56,7 @@ def make_method(scenario: Scenario) -> Method:
         task=make_task(learning),
         aggregator=make_aggregator(learning),
         codec=make_codec(learning),
+        server_optimiser=make_server_optimiser(learning),
         rates=RateRule(scenario),
         optimiser_with=partial(make_optimiser, learning),
     )

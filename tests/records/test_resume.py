@@ -77,6 +77,7 @@ VARIANTS = {
     "fedrt": ("fedrt", (), {}),
     "one edge round": ("fedrt", ("rounds.edge_rounds=1",), {"keep_checkpoints": 1}),
     "mll-sgd": ("mll-sgd", ("rounds.edge_rounds=1",), {"checkpoint_every": 3}),
+    "coded gossip": ("fedrt-plus", ("learning.gossip=int4",), {"checkpoint_every": 2}),
     "some take part": ("fedrt", ("learning.participation=0.5",), {"checkpoint_every": 3}),
     "some left out": ("support.halves:Halves", ("rounds.edge_rounds=3",), {"checkpoint_every": 2}),
     "state of its own": ("support.trained:Moody", (), {"checkpoint_every": 2}),

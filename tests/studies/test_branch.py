@@ -73,6 +73,20 @@ def test_rounds_before_are_the_old_ones_and_those_after_are_new(source, tmp_path
     assert column(out, "ends_at_s") == pytest.approx(ends_at_s, rel=1e-12)
 
 
+def test_a_branch_may_begin_or_end_coded_gossip(source, tmp_path, capsys):
+    """Public copies are the first model as long as nothing was coded, and stay when nothing is."""
+    coded = branch(source, tmp_path / "coded", "--set", "learning.gossip=int8")
+    plain = train(tmp_path / "plain", trained(*PLAIN))
+    sent = [column(run, "backhaul_bytes") / column(run, "links_kept") for run in (plain, coded)]
+    assert sent[0][:3].tolist() == sent[1][:3].tolist()
+    assert (sent[1][3:] < sent[0][3:] / 2).all()
+    began = stopped(tmp_path / "began", "learning.gossip=int8")
+    ended = branch(began, tmp_path / "ended", "--set", "learning.gossip=none")
+    assert (column(ended, "backhaul_bytes") / column(ended, "links_kept"))[3:].tolist() == (
+        sent[0][3:].tolist()
+    )
+
+
 def test_a_branch_says_so_in_its_records(source, tmp_path, capsys):
     out = branch(source, tmp_path / "branch", *STATIC, "--target", "0.5")
     told = json.loads((out / "run.json").read_text())["branch"]

@@ -52,8 +52,8 @@ from fedrt.learning.stacked.tuning_cache import (
 )
 from fedrt.learning.stacked.workers import WorkerEngine
 from fedrt.learning.tasks import make_task
-from fedrt.scenario.model import Scenario
-from fedrt.scenario.sizes import NUMBER_BITS
+from fedrt.scenario.model import Learning, Scenario
+from fedrt.scenario.sizes import NUMBER_BITS, buffer_bits
 from fedrt.validation import problem
 from fedrt.world.world import World
 
@@ -277,6 +277,7 @@ def make_material(world: World, where: torch.device, data_dir: Path | None) -> M
     notes = (
         *dataset.notes,
         *_size_note(world.model_bits, model.num_parameters),
+        *_buffer_note(learning, model.size - model.num_parameters),
         *_layout_note(samples.shape),
         *_batch_note(parts.sizes, learning.batch_size),
     )
@@ -348,6 +349,18 @@ def _size_note(model_bits: float, parameters: int) -> tuple[str, ...]:
     return (
         f"note: scenario.learning.model_bits = {model_bits:.6g}, but the model has {parameters}"
         f" parameters, {bits} bit; 'measured' takes them",
+    )
+
+
+def _buffer_note(learning: Learning, buffers: int) -> tuple[str, ...]:
+    """A note if messages of a codec are charged for other buffers than they carry."""
+    charged = round(buffer_bits(learning) / NUMBER_BITS)
+    coded = {learning.upload, learning.gossip} - {None, "none"}
+    if not coded or charged == buffers:
+        return ()
+    return (
+        f"note: messages are charged for {charged} numbers beside the parameters, but the model"
+        f" holds {buffers}; set learning.model_buffers = {buffers}",
     )
 
 

@@ -11,8 +11,10 @@ import torch
 from numpy.typing import NDArray
 
 from fedrt.control.mixing.weights import mixing_of
+from fedrt.errors import InputError
 from fedrt.learning.aggregators import averaging_weights
 from fedrt.learning.codecs import first_states
+from fedrt.learning.coded_gossip import mix_coded
 from fedrt.learning.distances import average, distance_to_average, pairwise_distance
 from fedrt.learning.engines.engine import Screening, TrainingOrder
 from fedrt.learning.gossip import mix
@@ -49,6 +51,8 @@ class Trainer:
         sizes = (setup.world.fleet.num_devices, setup.model.num_parameters)
         self.codec_state = first_states(setup.method.codec, *sizes)
         self.servers = servers_of(setup)
+        self.public: torch.Tensor | None = None
+        """The public copies of the edge models' parameters; None: still the first model's."""
         self.loss_sum, self.steps = 0.0, 0
         self.began = time.monotonic()
 
@@ -91,7 +95,10 @@ class Trainer:
         """Mix the edge models by gossip; return loss, accuracies and distances."""
         mixing = mixing_of(gossip, self.setup.world.scenario.control.mixing)
         self.key = key_after_gossip(self.key, gossip)
-        self.models = self._once(self.key, lambda: mix(self.models, mixing, gossip.steps))
+        codec = gossip.codec or self.setup.world.scenario.learning.gossip or "none"
+        self.models, self.public = self._once(
+            self.key, lambda: self._mixed(mixing, gossip.steps, codec)
+        )
         metrics = {
             "loss": self.loss_sum / self.steps if self.steps else np.nan,
             "consensus": distance_to_average(self._parameters()),
@@ -101,6 +108,18 @@ class Trainer:
         now = time.monotonic()
         metrics["wall_s"], self.began = now - self.began, now
         return metrics
+
+    def _mixed(
+        self, mixing: FloatArray, steps: int, codec: str
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """The edge models and their public copies after gossip."""
+        if codec == "none":
+            return mix(self.models, mixing, steps), self.public
+        public = self.public
+        if public is None:
+            first = self.setup.first_model[: self.setup.model.num_parameters]
+            public = first.float().repeat(len(self.models), 1)
+        return mix_coded(self.models, public, mixing, steps, codec)
 
     def _accuracies(self, t: int) -> dict[str, float]:
         """The accuracy of the average model, and the mean, least and greatest of the edge models.
@@ -156,6 +175,8 @@ class Trainer:
     def state(self) -> dict[str, NDArray[Any]]:
         """The state of training after a gossip, on which the rest of a run depends."""
         remembered = {} if self.codec_state is None else {"codec_state": self.codec_state}
+        if self.public is not None:
+            remembered["public"] = self.public.cpu().numpy()
         servers = {} if self.servers is None else self.servers.state()
         return {**remembered, **servers, "models": self.models.cpu().numpy()}
 
@@ -171,6 +192,13 @@ class Trainer:
         if self.servers is not None:
             self.servers.restore(state)
             remembered = [*remembered, *self.servers.state().values()]
+        self.public = None
+        if "public" in state:
+            copies = np.array(state["public"], dtype=np.float32)
+            if copies.shape != (len(self.models), self.setup.model.num_parameters):
+                raise InputError(f"the checkpoint's public copies are {copies.shape}")
+            self.public = torch.from_numpy(copies).to(self.models.device)
+            remembered.append(copies)
         self.key = digest(b"restored", np.ascontiguousarray(state["models"]), *remembered)
         self.began = time.monotonic()
 

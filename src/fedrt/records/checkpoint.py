@@ -28,6 +28,8 @@ Arrays = Mapping[str, NDArray[Any]]
 
 OWN_NAME = re.compile(r"[0-9]{6,18}\.npz")
 """How checkpoints and records are named: no other file is ever removed."""
+LATER = {"public"}
+"""What a state may have though that of a run's start has not: public copies, if gossip is coded."""
 Record = Sequence[PastEdgeRound]
 """The edge rounds of one global round."""
 
@@ -164,6 +166,6 @@ def _read(path: Path, names: Set[str] | None = None) -> dict[str, NDArray[Any]]:
         raise
     except Exception as error:  # a damaged archive may fail in any part of its reader
         raise InputError(f"{path}: cannot be read: {reason(error)}") from None
-    if names is not None and arrays.keys() != names:
+    if names is not None and not names <= arrays.keys() <= names | LATER:
         raise InputError(f"{path}: cannot be read: it holds {', '.join(arrays) or 'nothing'}")
     return arrays

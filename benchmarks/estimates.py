@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from fedrt.api.asked import read_seeds
 from fedrt.cli import guarded
-from fedrt.cli.parser import read_seeds
 from fedrt.experiments.paper import METHODS
 from fedrt.records.directory import environment
 from fedrt.scenario import load_scenario

@@ -15,6 +15,8 @@ import pytest
 from support.children import LIMIT_S
 
 import fedrt
+import fedrt.api
+from fedrt.system.lazy import CallableModule
 
 SOURCE = Path(fedrt.__file__).parent
 EXPORTING = [
@@ -35,6 +37,7 @@ EXPORTING = [
     "fedrt.runs",
     "fedrt.records",
     "fedrt.studies",
+    "fedrt.api",
 ]
 EAGER = {
     "fedrt.scenario",
@@ -89,7 +92,7 @@ def test_every_exported_name_loads_and_is_explained():
     unexplained = []
     for package, name in exports():
         value = getattr(importlib.import_module(package), name)
-        if inspect.isclass(value) or inspect.isfunction(value):
+        if inspect.isclass(value) or inspect.isfunction(value) or inspect.ismodule(value):
             made_up = f"{name}("  # what dataclass writes where there is no docstring
             good = bool(value.__doc__) and not value.__doc__.startswith(made_up)
         else:
@@ -100,11 +103,21 @@ def test_every_exported_name_loads_and_is_explained():
 
 
 def test_no_exported_name_hides_behind_a_module():
-    """Importing the module would put it in the name's place."""
+    """Importing the module would put it in the name's place, unless it can be called as well."""
+    both = []
     for package, name in exports():
         folder = file_of(package).parent
-        assert not (folder / f"{name}.py").exists(), f"{package}.{name}"
-        assert not (folder / name).is_dir(), f"{package}.{name}"
+        if (folder / f"{name}.py").exists() or (folder / name).is_dir():
+            both.append(f"{package}.{name}")
+    assert both == ["fedrt.bound", "fedrt.plan", "fedrt.report", "fedrt.scenario"]
+    for name in both:
+        assert isinstance(importlib.import_module(name), CallableModule), name
+
+
+def test_a_module_that_is_a_function_too_is_called_as_the_function():
+    assert fedrt.scenario("city") == importlib.import_module("fedrt.scenario").load_scenario("city")
+    from_module = importlib.import_module("fedrt.scenario")("city", fleet={"num_devices": 5000})
+    assert from_module == fedrt.api.scenario("city", ["fleet.num_devices=5000"])
 
 
 @pytest.mark.parametrize("package", [name for name in EXPORTING if name not in EAGER])

@@ -35,6 +35,7 @@ ORDER = [
     {"studies"},
     {"experiments"},
     {"report"},
+    {"api"},
     {"cli"},
     {"__main__"},
 ]
@@ -53,7 +54,10 @@ MOST_FILES = 13
 MANY_FILES = {"policies", "cli", "fedrt"}
 """Folders with an entry each: a policy, a command; the files at the top are chapters."""
 MOST_LINES = 60
-BUILD_COMMANDS = {"report/page/cells.py", "report/page/collect.py", "records/directory.py"}
+BUILD_COMMANDS = {
+    *("report/page/cells.py", "report/page/collect.py", "records/directory.py"),
+    *("api/folders.py", "api/training.py"),
+}
 """Put commands together word by word: to be shown on the page, and git's."""
 
 

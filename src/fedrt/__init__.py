@@ -13,6 +13,21 @@ from fedrt.system.lazy import export
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from fedrt.api import ComparisonResult as ComparisonResult
+    from fedrt.api import Page as Page
+    from fedrt.api import RunResult as RunResult
+    from fedrt.api import StudyResult as StudyResult
+    from fedrt.api import bound as bound
+    from fedrt.api import compare as compare
+    from fedrt.api import estimate as estimate
+    from fedrt.api import front as front
+    from fedrt.api import plan as plan
+    from fedrt.api import report as report
+    from fedrt.api import run as run
+    from fedrt.api import scenario as scenario
+    from fedrt.api import size as size
+    from fedrt.api import sweep as sweep
+    from fedrt.api import watch as watch
     from fedrt.decision import RoundState as RoundState
     from fedrt.decision import load_state as load_state
     from fedrt.decision import plan_round as plan_round
@@ -41,16 +56,15 @@ if TYPE_CHECKING:
     from fedrt.scenario import load_scenario as load_scenario
     from fedrt.scenario import preset_names as preset_names
     from fedrt.scenario import read_scenario as read_scenario
+    from fedrt.scenario import scenario_text as scenario_text
     from fedrt.studies import carry_on as carry_on
     from fedrt.studies import compare_to_bound as compare_to_bound
     from fedrt.studies import comparison as comparison
-    from fedrt.studies import estimate as estimate
     from fedrt.studies import front_points as front_points
     from fedrt.studies import go_on as go_on
     from fedrt.studies import plan_sweep as plan_sweep
     from fedrt.studies import read_comparison as read_comparison
     from fedrt.studies import run_sweep as run_sweep
-    from fedrt.studies import size as size
     from fedrt.studies import start_comparison as start_comparison
     from fedrt.studies import start_run as start_run
     from fedrt.world import Backhaul as Backhaul
@@ -61,8 +75,12 @@ else:
     __getattr__, __dir__, __all__ = export(
         __name__,
         {
+            "api": (
+                "ComparisonResult Page RunResult StudyResult bound compare estimate front plan "
+                "report run scenario size sweep watch"
+            ),
             "errors": "FedrtError InfeasibleError InputError",
-            "scenario": "Scenario load_scenario preset_names read_scenario",
+            "scenario": "Scenario load_scenario preset_names read_scenario scenario_text",
             "world": "Backhaul Observation SimulatedWorld World",
             "plan": "Gossip Plan",
             "rounds": "Outcome",
@@ -72,8 +90,8 @@ else:
             "runs": "Executor GlobalRound SimulatedExecutor make_world run_rounds simulate_rounds",
             "records": "RunOptions SavedRun read_run",
             "studies": (
-                "carry_on compare_to_bound comparison estimate front_points go_on "
-                "plan_sweep read_comparison run_sweep size start_comparison start_run"
+                "carry_on compare_to_bound comparison front_points go_on "
+                "plan_sweep read_comparison run_sweep start_comparison start_run"
             ),
         },
     )

@@ -12,6 +12,7 @@ from fedrt.graph import is_connected, same_parts
 from fedrt.quantities import GOSSIP_STEPS
 from fedrt.scenario.model import GOSSIP_CODECS
 from fedrt.scenario.sizes import message_bits
+from fedrt.system.lazy import make_callable
 from fedrt.validation import shown
 from fedrt.world.observation import Backhaul, Observation
 
@@ -180,3 +181,6 @@ def _weight_problems(gossip: Gossip) -> list[str]:
     if weights[~links & ~np.eye(len(links), dtype=bool)].any():
         lines.append("gossip.weights: must be zero between servers that are not linked")
     return lines
+
+
+make_callable(__name__)

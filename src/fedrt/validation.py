@@ -146,8 +146,8 @@ class Text:
 
     def read(self, value: object, path: str, problems: list[str]) -> str | None:
         fits = isinstance(value, str) and len(value) <= self.most
-        if fits and _is_text(str(value), self.lines):
-            return str(value)
+        if isinstance(value, str) and fits and _is_text(value, self.lines):
+            return value
         why = ", in UTF-8 and without control characters" if fits else ""
         problems.append(problem(path, value, f"a string of at most {self.most} characters{why}"))
         return None

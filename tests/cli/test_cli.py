@@ -15,8 +15,8 @@ from support.children import LIMIT_S
 from support.junk import broken
 from support.paths import ROOT
 
+from fedrt.api.asked import ALL, Objects, read_policies
 from fedrt.cli import build_parser, main
-from fedrt.cli.parser import ALL, read_policies
 from fedrt.decision import plan_round
 from fedrt.errors import FedrtError
 from fedrt.policies import POLICIES
@@ -259,5 +259,5 @@ def test_a_contraction_limit_without_links_is_said(tmp_path, capsys):
 @pytest.mark.parametrize("command", ["compare", "estimate", "sweep", "front", "bound"])
 def test_commands_that_compare_take_every_shipped_policy(command):
     args = build_parser().parse_args([command])
-    assert read_policies(args.policies or ALL) == list(POLICIES)
+    assert read_policies(args.policies or ALL, Objects()) == list(POLICIES)
     assert "fedrt-plus" in POLICIES

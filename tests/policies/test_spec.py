@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.tiny import as_options
 
+from fedrt.api.asked import Objects, read_policies
 from fedrt.cli import main
-from fedrt.cli.parser import read_policies, typed_paths
+from fedrt.cli.parser import typed_paths
 from fedrt.errors import InputError
 from fedrt.policies import make_policy
 from fedrt.policies.spec import policy_labels, read_spec, with_options
@@ -88,9 +89,9 @@ def test_what_is_no_literal_is_one_line(text):
 def test_a_comma_inside_options_parts_no_policies():
     text = "fedrt, mine:P(a=1,b=[1,2]) ,mine:P(a=2,b='x,y')"
     words = ["fedrt", "mine:P(a=1, b=[1, 2])", "mine:P(a=2, b='x,y')"]
-    assert read_policies(text) == words
+    assert read_policies(text, Objects()) == words
     with pytest.raises(InputError, match="only once"):
-        read_policies("mine:P(a=1),mine:P( a=1 )")
+        read_policies("mine:P(a=1),mine:P( a=1 )", Objects())
 
 
 def test_options_reach_the_policy_and_bad_ones_are_one_line(mine):

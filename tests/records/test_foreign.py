@@ -158,7 +158,7 @@ def test_what_a_library_says_of_a_damaged_file_cannot_command_a_terminal(
     def collected(paths, out):
         return {"problems": ["rounds.parquet: cannot be read: don't know \x0f\x1b[2J"]}
 
-    monkeypatch.setattr("fedrt.report.page.write.write_page", collected)
+    monkeypatch.setattr("fedrt.api.pages.write_page", collected)
     assert main(["report", str(tmp_path)]) == 0
     err = capsys.readouterr().err
     assert err.rstrip("\n").isprintable()

@@ -112,7 +112,7 @@ def test_a_stopped_branch_goes_on_and_a_branch_of_it_too(source, tmp_path):
     def first(path, at):
         words = ["run", "--branch", str(at), "--out", str(path), "--json", *STATIC]
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("fedrt.cli.run._carry_on", lambda path, **more: {})
+            patch.setattr("fedrt.api.training._trained", lambda path, **more: {"policy": ""})
             assert main(words) == 0
 
         def step(done):
@@ -165,7 +165,7 @@ def test_what_cannot_be_branched(source, tmp_path, capsys):
 def test_what_was_before_a_branch_cannot_be_edited_unseen(source, tmp_path, capsys):
     out = tmp_path / "branch"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fedrt.cli.run._carry_on", lambda path, **more: {})
+        patch.setattr("fedrt.api.training._trained", lambda path, **more: {"policy": ""})
         assert main(["run", "--branch", str(source), "--out", str(out), "--json"]) == 0
     set_line(out / "before" / "config.toml", "batch_size", "8")
     assert main(["run", "--resume", str(out)]) == 2
@@ -189,7 +189,7 @@ def test_a_policy_whose_source_was_changed_can_be_branched(tmp_path, capsys, mon
 def test_a_damaged_branch_is_a_line(source, tmp_path, capsys):
     out = tmp_path / "branch"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fedrt.cli.run._carry_on", lambda path, **more: {})
+        patch.setattr("fedrt.api.training._trained", lambda path, **more: {"policy": ""})
         assert main(["run", "--branch", str(source), "--out", str(out), "--json"]) == 0
     for wrong in (7, {}, {"after_global_round": -1}, {"after_global_round": 10**9}):
         edit_json(out / "run.json", lambda data, wrong=wrong: data.update(branch=wrong))

@@ -273,7 +273,7 @@ def test_a_run_that_had_ended_is_not_run_again(trainings, tmp_path):
 
 def test_stopping_says_how_to_go_on_and_that_works(compared, tmp_path, capsys, monkeypatch):
     out = tmp_path / "a folder"
-    monkeypatch.setattr("fedrt.report.progress.comparison_progress", lambda *a, **k: stopping())
+    monkeypatch.setattr("fedrt.api.training.comparison_progress", lambda *a, **k: stopping())
     words = ["compare", *OPTIONS, "--policies", ",".join(POLICIES), "--seeds", "0,3"]
     words += ["--target", "0.5", "--target", "0.999", "--engine", "sequential"]
     assert main([*words, "--out", str(out)]) == 130

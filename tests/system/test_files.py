@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
-from fedrt.cli.parser import in_folder
+from fedrt.api.folders import in_folder
 from fedrt.errors import InputError
 from fedrt.system.files import TakenError, free_name, gone_unless, new_folder, whole_folder
 
@@ -36,10 +35,6 @@ def test_a_folder_that_cannot_take_its_name(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def options(out=None):
-    return Namespace(out=out, overwrite=False)
-
-
 def test_the_next_number_where_another_command_was_quicker(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     asked = []
@@ -50,10 +45,10 @@ def test_the_next_number_where_another_command_was_quicker(tmp_path, monkeypatch
             path.mkdir(parents=True)  # the other command
         return new_folder(path)
 
-    assert in_folder(options(), "estimate", "a/b", make) == Path("runs/estimate-a-b-2")
+    assert in_folder("estimate", "a/b", make, None, False) == Path("runs/estimate-a-b-2")
     assert asked == ["estimate-a-b-1", "estimate-a-b-2"]
-    with pytest.raises(InputError, match="runs: exists already; --overwrite replaces it"):
-        in_folder(options("runs"), "estimate", "a/b", make)
+    with pytest.raises(InputError, match="runs: exists already; `overwrite` replaces it"):
+        in_folder("estimate", "a/b", make, "runs", False)
 
 
 def test_a_folder_inside_that_is_taken_is_no_reason_to_try_again(tmp_path, monkeypatch):
@@ -64,7 +59,7 @@ def test_a_folder_inside_that_is_taken_is_no_reason_to_try_again(tmp_path, monke
         new_folder(path / "inside")
 
     with pytest.raises(TakenError, match="inside"):
-        in_folder(options(), "estimate", "x", make)
+        in_folder("estimate", "x", make, None, False)
 
 
 def test_a_dangling_link_is_no_free_name(tmp_path):

@@ -13,8 +13,8 @@ from support.paths import ROOT, TESTS
 from support.tiny import as_options, tiny
 from support.trained import TRAINING, start, trained
 
+from fedrt.api.folders import again
 from fedrt.cli import main
-from fedrt.cli.run import again
 from fedrt.errors import InputError
 from fedrt.scenario import load_scenario, scenario_text
 from fedrt.scenario.code import import_paths

@@ -154,7 +154,7 @@ def test_a_comparison_that_loses_a_race_leaves_the_winner_alone(tmp_path, monkey
             won.append(directory.path)
             return go_on(said, *args, **options)
 
-    monkeypatch.setattr(compare, "go_on", late)
+    monkeypatch.setattr("fedrt.api.training.go_on", late)
     few = as_options("rounds.global_rounds=1")
     assert main(["compare", *few, "--policies", "fedrt", "--out", "out", "--device", "cpu"]) == 2
     assert "another process is at this run" in capsys.readouterr().err

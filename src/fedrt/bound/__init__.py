@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fedrt.system.lazy import export
+from fedrt.system.lazy import export, make_callable
 
 if TYPE_CHECKING:
     from fedrt.bound.whole_run import hindsight_bound as hindsight_bound
@@ -15,3 +15,5 @@ else:
             "whole_run": "hindsight_bound",
         },
     )
+
+make_callable(__name__)

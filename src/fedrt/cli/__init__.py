@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from fedrt import __version__
+from fedrt.api.session import called_from
 from fedrt.cli import (
     bound,
     compare,
@@ -28,7 +29,7 @@ from fedrt.cli import (
     sweep,
     watch,
 )
-from fedrt.cli.parser import Parser, typed_paths, with_options
+from fedrt.cli.parser import Parser, note, typed_command, typed_paths, with_options
 from fedrt.errors import FedrtError, reason
 from fedrt.system.children import SAFE_PATH, environment
 from fedrt.system.plugins import only_allowed
@@ -71,7 +72,7 @@ def _run(argv: Sequence[str] | None) -> int:
         raise FedrtError("stdout: is closed: there is nowhere to print to")
     args = build_parser().parse_args(argv)
     allowed = None if getattr(args, "allow_code", False) else typed_paths(args)
-    with only_allowed(allowed), environment(SAFE_PATH):
+    with only_allowed(allowed), environment(SAFE_PATH), called_from(typed_command(), note):
         args.run(args)
     sys.stdout.flush()
     return 0

@@ -4,26 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
-from typing import TYPE_CHECKING
 
-from fedrt.cli.parser import (
-    ALL,
-    Commands,
-    Parser,
-    add_command,
-    add_comparison,
-    in_folder,
-    read_policies,
-    read_seeds,
-    save_picture,
-    typed_command,
-)
-from fedrt.cli.run import add_checkpoints, add_training, again, note, read_options, resumed_path
-from fedrt.system.extras import need
-
-if TYPE_CHECKING:
-    from fedrt.studies.compare import Comparison
+from fedrt.cli.parser import Commands, Parser, add_command, add_comparison, save_picture
+from fedrt.cli.run import add_checkpoints, add_training, training_options
 
 
 def add(commands: Commands[Parser]) -> None:
@@ -36,8 +19,6 @@ def add(commands: Commands[Parser]) -> None:
         help="a shipped scenario or a TOML file; default: quickstart",
     )
     add_comparison(parser)
-    # None where nothing is given: with --resume nothing else may be.
-    parser.set_defaults(policies=None, seeds=None)
     parser.add_argument("--resume", metavar="DIR", help="go on with a comparison that was stopped")
     add_training(parser)
     add_checkpoints(parser)
@@ -45,46 +26,28 @@ def add(commands: Commands[Parser]) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Train every policy on every seed; print a table or JSON; save runs and a figure."""
+    import fedrt
     from fedrt.report.learning import accuracy_figure, print_training_comparison
-    from fedrt.report.progress import comparison_progress
-    from fedrt.studies.compare import go_on, read_comparison, training_comparison
-    from fedrt.studies.labels import labels_of
+    from fedrt.studies.compare import training_comparison
 
-    fresh = args.resume is None
-    said = _started(args) if fresh else read_comparison(resumed_path(args), args.address, note)
-    total = len(said.policies) * len(said.seeds) * said.scenario.rounds.global_rounds
-    with comparison_progress(total, quiet=args.json) as progress:
-        try:
-            results = go_on(said, progress, note, fresh=fresh)
-        except KeyboardInterrupt:
-            note(f"stopped; go on with: {again('compare', said.out)}")
-            raise
-    labels = labels_of([results])
+    result = fedrt.compare(
+        args.scenario,
+        policies=args.policies,
+        seeds=args.seeds,
+        settings=args.settings,
+        out=args.out,
+        overwrite=args.overwrite,
+        resume=args.resume,
+        progress=not args.json,
+        **training_options(args),
+    )
+    outcomes, out = result.outcomes, result.folder
+    seeds = [run["seed"] for run in next(iter(outcomes.values()))]
     save_picture(
-        lambda: accuracy_figure(said.out, said.policies, said.seeds, labels), said.out, "accuracy"
+        lambda: accuracy_figure(out, list(outcomes), seeds, result.labels), out, "accuracy"
     )
     if args.json:
-        print(json.dumps(training_comparison(said.scenario.name, results), allow_nan=False))
+        print(json.dumps(training_comparison(result.scenario.name, outcomes), allow_nan=False))
         return
-    print_training_comparison(said.scenario, results)
-    print(f"saved in {said.out}")
-
-
-def _started(args: argparse.Namespace) -> Comparison:
-    """Create the folder of a new comparison."""
-    from fedrt.policies import make_policy
-    from fedrt.scenario import load_scenario
-    from fedrt.studies.compare import start_comparison
-
-    need("training", "torch")
-    scenario = load_scenario(args.scenario or "quickstart", args.settings)
-    policies = read_policies(ALL if args.policies is None else args.policies)
-    seeds = read_seeds("0" if args.seeds is None else args.seeds)
-    options = read_options(args)
-    for name in policies:
-        make_policy(name)  # complains before anything is made or overwritten
-
-    def start(out: Path) -> Comparison:
-        return start_comparison(scenario, policies, seeds, out, options, typed_command())
-
-    return in_folder(args, "compare", scenario.name, start)
+    print_training_comparison(result.scenario, outcomes)
+    print(f"saved in {out}")

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedrt.cli.parser import Commands, Parser, add_command, add_settings, read_seed
+from fedrt.cli.parser import Commands, Parser, add_command, add_settings
 from fedrt.errors import InputError, reason
 from fedrt.validation import shown
 
@@ -83,6 +83,7 @@ def run_list(args: argparse.Namespace) -> None:
 
 def run_show(args: argparse.Namespace) -> None:
     """Print how a scenario's data are distributed over devices, and draw it."""
+    from fedrt.api.asked import read_seed
     from fedrt.data.partitions import load_divided
     from fedrt.report.partition_figure import partition_figure, save_picture
     from fedrt.scenario import load_scenario

@@ -4,22 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
-from typing import TYPE_CHECKING
 
-from fedrt.cli.parser import (
-    Commands,
-    Parser,
-    add_command,
-    add_comparison,
-    in_folder,
-    read_policies,
-    read_seeds,
-    typed_command,
-)
-
-if TYPE_CHECKING:
-    from fedrt.records.summary import Summary
+from fedrt.cli.parser import Commands, Parser, add_command, add_comparison
 
 
 def add(commands: Commands[Parser]) -> None:
@@ -43,30 +29,22 @@ def add(commands: Commands[Parser]) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Estimate every policy on every seed; print a table or JSON; save the runs."""
-    from fedrt.report.progress import round_progress
+    import fedrt
     from fedrt.report.tables import print_comparison
-    from fedrt.scenario import load_scenario
-    from fedrt.studies.estimates import comparison, estimate
+    from fedrt.studies.estimates import comparison
 
-    scenario = load_scenario(args.scenario, args.settings)
-    policies, seeds = read_policies(args.policies), read_seeds(args.seeds)
-    runs = len(policies) * len(seeds)
-    with round_progress(runs * scenario.rounds.global_rounds, quiet=args.json) as progress:
-
-        def run_in(out: Path) -> tuple[Path, dict[str, list[Summary]]]:
-            return out, estimate(
-                scenario,
-                policies,
-                seeds,
-                out,
-                command=typed_command(),
-                device_rows=args.device_rows,
-                progress=progress,
-            )
-
-        out, results = in_folder(args, "estimate", scenario.name, run_in)
+    result = fedrt.estimate(
+        args.scenario,
+        policies=args.policies,
+        seeds=args.seeds,
+        settings=args.settings,
+        out=args.out,
+        overwrite=args.overwrite,
+        device_rows=args.device_rows,
+        progress=not args.json,
+    )
     if args.json:
-        print(json.dumps(comparison(scenario.name, results), allow_nan=False))
+        print(json.dumps(comparison(result.scenario.name, result.outcomes), allow_nan=False))
         return
-    print_comparison(scenario, results)
-    print(f"saved in {out}")
+    print_comparison(result.scenario, result.outcomes)
+    print(f"saved in {result.folder}")

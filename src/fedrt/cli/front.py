@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
-from functools import partial
 
 from fedrt.cli.parser import (
     Commands,
     Parser,
     add_command,
     add_comparison,
-    read_policies,
-    read_seeds,
+    add_resume,
+    check_required,
     save_picture,
 )
-from fedrt.cli.study import add_resume, opened_study, take_up
-
-ASKED = ("budgets", "policies", "seeds")
 
 
 def add(commands: Commands[Parser]) -> None:
@@ -37,42 +33,24 @@ def run(args: argparse.Namespace) -> None:
     """Run every policy under every budget; print a table or JSON; save data and figure."""
     from rich.console import Console
 
-    from fedrt.report.figures import front_figure
-    from fedrt.report.progress import round_progress
+    import fedrt
     from fedrt.report.tables import front_table
-    from fedrt.studies.front import (
-        BUDGET,
-        default_budgets,
-        front_data,
-        front_points,
-        read_budgets,
-        save_front,
-    )
-    from fedrt.studies.labels import labelled_sweep
-    from fedrt.studies.sweep import plan_sweep, run_sweep
-    from fedrt.system.files import gone_unless
 
-    take_up(args, "front", ASKED)
-    policies, seeds = read_policies(args.policies), read_seeds(args.seeds)
-    if args.budgets is None:
-        budgets = default_budgets(args.scenario, args.settings)
-    else:
-        budgets = read_budgets(args.budgets)
-    vary = {BUDGET: [repr(budget) for budget in budgets]}
-    sweep = plan_sweep(args.scenario, vary, policies, seeds, args.settings)
-    scenarios = [point.scenario for point in sweep.points]
-    with opened_study(args, "front", ASKED, scenarios, {"vary": sweep.vary}) as study:
-        out = study.out
-        with (
-            gone_unless(out, "front.json", fresh=study.fresh),
-            round_progress(sweep.rounds, quiet=args.json) as progress,
-        ):
-            outcomes = run_sweep(sweep, partial(save_front, out, sweep), progress, study.points)
-        shown, renamed = labelled_sweep(sweep, outcomes)
-        points = front_points(renamed)
-        save_picture(lambda: front_figure(shown, points), out, "front")
+    check_required(args)
+    result = fedrt.front(
+        args.scenario,
+        budgets=args.budgets,
+        policies=args.policies,
+        seeds=args.seeds,
+        settings=args.settings,
+        out=args.out,
+        overwrite=args.overwrite,
+        resume=args.resume,
+        progress=not args.json,
+    )
+    save_picture(result.plot, result.folder, "front")
     if args.json:
-        print(json.dumps(front_data(sweep, outcomes), allow_nan=False))
+        print(json.dumps(result.data, allow_nan=False))
         return
-    Console().print(front_table(shown, points))
-    print(f"saved in {out}")
+    Console().print(front_table(*result.found))
+    print(f"saved in {result.folder}")

@@ -3,35 +3,34 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
-from fedrt.errors import InputError, reason
-from fedrt.quantities import SEED
-from fedrt.validation import shown
+from fedrt.errors import InputError, printable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Run = Callable[[argparse.Namespace], None]
-T = TypeVar("T")
 
 
 class Parser(argparse.ArgumentParser):
     """An argparse parser whose errors are one line and printed like all others."""
 
     options: ClassVar[dict[str, str]] = {}
-    """The option that sets a parameter, by the parameter's name, of all commands together."""
+    """What sets a parameter, by its name: an option, or an argument in capitals.
+
+    Of all commands together; the first of them that has it says what it is called.
+    """
 
     def add_argument(self, *names: Any, **about: Any) -> argparse.Action:
         action = super().add_argument(*names, **about)
-        if action.option_strings:
-            Parser.options[action.dest] = action.option_strings[-1]
+        name = action.option_strings[-1] if action.option_strings else action.dest.upper()
+        Parser.options.setdefault(action.dest, name)
         return action
 
     def error(self, message: str) -> NoReturn:
@@ -79,15 +78,10 @@ def typed_paths(args: argparse.Namespace) -> set[str]:
     return {path for text in texts for path in re.findall(r"[\w.]+:\w+", text)}
 
 
-ALL = "all"
-"""The policies of every command that compares some, unless others are given: all shipped ones."""
-
-
 def add_policies(parser: Parser) -> None:
     """Add the option that names policies."""
     parser.add_argument(
         "--policies",
-        default=ALL,
         metavar="A,B,...",
         help="names or import paths, perhaps with options, my_pkg:P(alpha=0.3); comma-separated;"
         " default: all shipped ones",
@@ -102,7 +96,7 @@ def add_comparison(parser: Parser) -> None:
 
 def add_seeds_and_output(parser: Parser) -> None:
     """Add the options of every command that runs a scenario and saves results."""
-    parser.add_argument("--seeds", default="0", metavar="0,1,...", help="default: 0")
+    parser.add_argument("--seeds", metavar="0,1,...", help="default: 0")
     add_out(parser)
     parser.add_argument(
         "--json", action="store_true", help="print one JSON object and nothing else"
@@ -122,64 +116,16 @@ def add_out(parser: Parser) -> None:
     )
 
 
-def read_policies(text: str) -> list[str]:
-    """The policies of a comma-separated list; `all` means the shipped ones."""
-    from fedrt.policies import POLICIES
-    from fedrt.policies.spec import read_spec
-    from fedrt.studies.sweep import split_words
+def read_list(text: str, option: str) -> list[str]:
+    """The words of a comma-separated list, without repetitions."""
+    from fedrt.api.asked import check_list
 
-    if text == ALL:
-        return list(POLICIES)
-    specs = [read_spec(word).text for word in split_words(text)]
-    return check_list(specs, text, "--policies")
+    return check_list([word.strip() for word in text.split(",")], text, option)
 
 
-def read_seeds(text: str) -> list[int]:
-    """The seeds of a comma-separated list."""
-    return [read_seed(word, "--seeds") for word in read_list(text, "--seeds")]
-
-
-def read_seed(text: str, option: str = "--seed") -> int:
-    """One seed."""
-    word = text.strip()
-    if not (word.isascii() and word.isdigit() and len(word) <= len(str(SEED.most))):
-        raise InputError(f"{option} {shown(text)}: must be a whole number >= 0")
-    return int(word)
-
-
-def in_folder(
-    args: argparse.Namespace, command: str, scenario: str, make: Callable[[Path], T]
-) -> T:
-    """The result of `make` for the folder to save in: the given one, or the next in runs/.
-
-    `make` makes the folder. Where another command was quicker, the next number is taken. With
-    --overwrite a folder of fedrt's own that has the given name goes first.
-    """
-    from fedrt.records.overwrite import remove_results
-    from fedrt.system.files import TakenError, free_name
-
-    given: str | None = args.out
-    if given is not None:
-        try:
-            taken = os.path.lexists(given)
-        except ValueError as error:
-            raise InputError(f"--out {shown(given)}: cannot be made: {reason(error)}") from None
-        if taken and not args.overwrite:
-            raise InputError(
-                f"{given}: exists already; --overwrite replaces it, or give another --out"
-            )
-        if taken:
-            remove_results(Path(given))
-        return make(Path(given))
-    if args.overwrite:
-        raise InputError("--overwrite: is for a folder that --out names")
-    while True:
-        out = free_name(Path("runs"), f"{command}-{scenario.replace('/', '-')}")
-        try:
-            return make(out)
-        except TakenError as error:
-            if error.path != out:
-                raise
+def note(line: str) -> None:
+    """Print a note for the user beside the results."""
+    print(with_options(printable(line)), file=sys.stderr, flush=True)
 
 
 def typed_command() -> str:
@@ -198,16 +144,18 @@ def save_picture(draw: Callable[[], Figure], out: Path, stem: str) -> None:
         print(f"note: {error}", file=sys.stderr)
 
 
-def read_list(text: str, option: str) -> list[str]:
-    """The words of a comma-separated list, without repetitions."""
-    return check_list([word.strip() for word in text.split(",")], text, option)
+def add_resume(parser: Parser, *required: str) -> None:
+    """Add the option that resumes a study and makes other options unnecessary."""
+    parser.add_argument(
+        "--resume", metavar="DIR", help="go on with one that was stopped; nothing else is needed"
+    )
+    parser.set_defaults(parser=parser, required=required)
 
 
-def check_list(words: list[str], text: str, option: str) -> list[str]:
-    """The words of a list, checked for repetitions; `text` is what was typed."""
-    if not all(words):
-        raise InputError(f"{option} {shown(text)}: must be a comma-separated list without gaps")
-    twice = [word for word in words if words.count(word) > 1]
-    if twice:
-        raise InputError(f"{option} {shown(text)}: must name {twice[0]} only once")
-    return words
+def check_required(args: argparse.Namespace) -> None:
+    """Raise an error about a required option that was not given, unless a study is resumed."""
+    if args.resume is not None:
+        return
+    missing = [name for name in args.required if getattr(args, name.strip("-")) in (None, [])]
+    if missing:
+        args.parser.error(f"the following arguments are required: {', '.join(missing)}")

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from pathlib import Path
 
-from fedrt.cli.parser import Commands, Parser, add_command, with_options
-from fedrt.errors import printable
+from fedrt.cli.parser import Commands, Parser, add_command
 
 
 def add(commands: Commands[Parser]) -> None:
@@ -28,15 +25,9 @@ def add(commands: Commands[Parser]) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Write the page; print where it is and what could not be shown."""
-    from fedrt.report.page.write import write_page
+    import fedrt
 
-    paths = [Path(each) for each in args.runs]
-    out = Path(args.out) if args.out else (paths[0] if len(paths) == 1 else Path()) / "page.html"
-    data = write_page(paths, out)
-    for line in data["problems"]:
-        print(f"note: {with_options(printable(line))}", file=sys.stderr)
-    print(f"page in {out}")
+    page = fedrt.report(*args.runs, out=args.out)
+    print(f"page in {page.path}")
     if args.open:
-        import webbrowser
-
-        webbrowser.open(out.resolve().as_uri())
+        page.open()

@@ -9,8 +9,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedrt.cli.parser import Commands, Parser, add_command, read_list, read_seeds, typed_command
-from fedrt.cli.run import add_training, note, read_options
+from fedrt.cli.parser import Commands, Parser, add_command, note, read_list, typed_command
+from fedrt.cli.run import add_training, training_options
 from fedrt.errors import InputError
 from fedrt.system.extras import need
 
@@ -86,6 +86,7 @@ def add(commands: Commands[Parser]) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Train missing cells, then write and print the chosen tables and figures."""
+    from fedrt.api.asked import read_options
     from fedrt.experiments.carry_out import Store, carry_out, look_up, take_over
 
     names = NAMES if args.what == "all" else (args.what,)
@@ -94,11 +95,12 @@ def run(args: argparse.Namespace) -> None:
     if not args.no_training:
         need("training", "torch")
     every = 1 if args.quick else CHECKPOINT_EVERY
-    options = replace(read_options(args), checkpoint_every=every, device_rows=False)
+    asked = read_options(training_options(args))
+    options = replace(asked, checkpoint_every=every, device_rows=False)
     shown = _chosen(names, args)
     cells = _cells(shown)
     if args.cells is not None:
-        cells = _named(cells, read_list(args.cells, "--cells"))
+        cells = _named(cells, read_list(args.cells, "cells"))
     named = args.quick or args.out or args.merge or args.no_training
     if not (named or Path(RESULTS).is_dir()):
         raise InputError(NO_CELLS)
@@ -139,10 +141,11 @@ class _Shown:
 
 def _chosen(names: Sequence[str], args: argparse.Namespace) -> dict[str, _Shown]:
     """What each table or figure is to show, from the options."""
+    from fedrt.api.asked import read_seeds
     from fedrt.experiments.cells import WHAT, choose_columns
 
     seeds, prepare = read_seeds(args.seeds), _preparation(args)
-    only = read_list(args.only, "--only") if args.only is not None else []
+    only = read_list(args.only, "only") if args.only is not None else []
     every = {c.name: c for name in names for c in WHAT[name][0]}
     prepared = {c.name: prepare(c) for c in choose_columns(list(every.values()), only)}
     shown = {}

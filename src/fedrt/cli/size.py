@@ -9,13 +9,12 @@ from fedrt.cli.parser import (
     Commands,
     Parser,
     add_command,
+    add_resume,
     add_seeds_and_output,
-    read_seeds,
+    check_required,
     save_picture,
 )
-from fedrt.cli.study import add_resume, opened_study, take_up
 
-ASKED = ("deadline", "vary", "policy", "seeds", "find", "allow_overspend")
 WANTED = ("least", "greatest")
 
 
@@ -34,7 +33,6 @@ def add(commands: Commands[Parser]) -> None:
     )
     parser.add_argument(
         "--policy",
-        default="fedrt-plus",
         metavar="NAME",
         help="name or import path; default: fedrt-plus",
     )
@@ -56,54 +54,31 @@ def run(args: argparse.Namespace) -> None:
     """Search; print the answer and all values tried, or JSON; save both and a figure."""
     from rich.console import Console
 
-    from fedrt.policies import make_policy
-    from fedrt.report.figures import size_figure
-    from fedrt.report.progress import round_progress
+    import fedrt
     from fedrt.report.tables import size_table
-    from fedrt.studies.size_answer import (
-        answer_label,
-        save_size,
-        size_data,
-        size_sentence,
-        unreachable,
-    )
-    from fedrt.studies.sizing import policy_at, size
-    from fedrt.studies.span import fit_span, read_span
-    from fedrt.system.files import gone_unless
-    from fedrt.units import read_duration
 
-    take_up(args, "size", ASKED)
-    deadline_s, seeds = read_duration(args.deadline, "--deadline"), read_seeds(args.seeds)
-    span, scenario = fit_span(read_span(args.vary), args.scenario, args.settings)
-    make_policy(policy_at(span, args.policy, span.low))
-    with opened_study(args, "size", ASKED, [scenario], {"vary": args.vary}) as study:
-        out = study.out
-        with (
-            gone_unless(out, "size.json", fresh=study.fresh),
-            round_progress(None, quiet=args.json) as progress,
-        ):
-            found = size(
-                args.scenario,
-                span,
-                deadline_s,
-                args.policy,
-                seeds,
-                args.settings,
-                progress,
-                wanted=args.find,
-                overspend=args.allow_overspend,
-                kept=study.points,
-            )
-            if found.answer is None:
-                raise unreachable(found)
-        save_size(out, found, args.policy, scenario.name, seeds)
-        label = answer_label(found, args.policy)
-        save_picture(lambda: size_figure(found, label, scenario.name), out, "size")
+    check_required(args)
+    result = fedrt.size(
+        args.scenario,
+        deadline=args.deadline,
+        vary=args.vary,
+        policy=args.policy,
+        find=args.find,
+        allow_overspend=args.allow_overspend,
+        seeds=args.seeds,
+        settings=args.settings,
+        out=args.out,
+        overwrite=args.overwrite,
+        resume=args.resume,
+        progress=not args.json,
+    )
+    save_picture(result.plot, result.folder, "size")
     if args.json:
-        print(json.dumps(size_data(found, args.policy, scenario.name), allow_nan=False))
+        print(json.dumps(result.data, allow_nan=False))
         return
+    found, label, seeds = result.found
     Console().print(size_table(found, seeds, label))
-    print(size_sentence(found, args.policy))
+    print(result.data["sentence"])
     if found.note is not None:
         print(f"note: {found.note}")
-    print(f"saved in {out}")
+    print(f"saved in {result.folder}")

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
-from functools import partial
 
 from fedrt.cli.parser import (
     Commands,
     Parser,
     add_command,
     add_comparison,
-    read_policies,
-    read_seeds,
+    add_resume,
+    check_required,
     save_picture,
 )
-from fedrt.cli.study import add_resume, opened_study, take_up
-
-ASKED = ("vary", "policies", "seeds")
 
 
 def add(commands: Commands[Parser]) -> None:
@@ -40,28 +36,25 @@ def run(args: argparse.Namespace) -> None:
     """Check and run every point; save table, data and figure; print a table or JSON."""
     from rich.console import Console
 
-    from fedrt.report.figures import sweep_figure
-    from fedrt.report.progress import round_progress
+    import fedrt
     from fedrt.report.tables import sweep_table
     from fedrt.studies.labels import labelled_sweep
-    from fedrt.studies.sweep import plan_sweep, read_vary, run_sweep, save_sweep, sweep_data
-    from fedrt.system.files import gone_unless
 
-    take_up(args, "sweep", ASKED)
-    policies, seeds = read_policies(args.policies), read_seeds(args.seeds)
-    sweep = plan_sweep(args.scenario, read_vary(args.vary), policies, seeds, args.settings)
-    scenarios = [point.scenario for point in sweep.points]
-    with opened_study(args, "sweep", ASKED, scenarios, {"vary": sweep.vary}) as study:
-        out = study.out
-        with (
-            gone_unless(out, "sweep.json", fresh=study.fresh),
-            round_progress(sweep.rounds, quiet=args.json) as progress,
-        ):
-            outcomes = run_sweep(sweep, partial(save_sweep, out, sweep), progress, study.points)
-        shown = labelled_sweep(sweep, outcomes)
-        save_picture(lambda: sweep_figure(*shown), out, "sweep")
+    check_required(args)
+    result = fedrt.sweep(
+        args.scenario,
+        vary=args.vary,
+        policies=args.policies,
+        seeds=args.seeds,
+        settings=args.settings,
+        out=args.out,
+        overwrite=args.overwrite,
+        resume=args.resume,
+        progress=not args.json,
+    )
+    save_picture(result.plot, result.folder, "sweep")
     if args.json:
-        print(json.dumps(sweep_data(sweep, outcomes), allow_nan=False))
+        print(json.dumps(result.data, allow_nan=False))
         return
-    Console().print(sweep_table(*shown))
-    print(f"saved in {out}")
+    Console().print(sweep_table(*labelled_sweep(*result.found)))
+    print(f"saved in {result.folder}")

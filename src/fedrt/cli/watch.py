@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from fedrt.cli.parser import Commands, Parser, add_command
-from fedrt.errors import InputError
-from fedrt.validation import Whole
 
 PORT = 8765
 
@@ -31,13 +28,9 @@ def add(commands: Commands[Parser]) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Serve the page until Ctrl-C."""
-    from fedrt.report.page.collect import collect
-    from fedrt.report.serve import Server
+    import fedrt
 
-    paths = [Path(each) for each in args.runs]
-    port = _read_port(args.port)
-    collect(paths)  # complains about what is no run before anything is served
-    with Server(paths, args.host, port) as server:
+    with fedrt.watch(*args.runs, host=args.host, port=args.port) as server:
         print(f"watching {', '.join(args.runs)} at {server.address} (Ctrl-C ends it)", flush=True)
         if args.open:
             import webbrowser
@@ -47,14 +40,3 @@ def run(args: argparse.Namespace) -> None:
             server.serve_forever()
         except KeyboardInterrupt:
             print()
-
-
-def _read_port(text: str | None) -> int:
-    problems: list[str] = []
-    given: object = (
-        PORT if text is None else int(text) if text.isascii() and text.isdigit() else text
-    )
-    port = Whole(0, 65535).read(given, "--port", problems)
-    if port is None:
-        raise InputError(problems)
-    return port

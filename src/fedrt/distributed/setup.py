@@ -11,8 +11,9 @@ import torch
 from fedrt.errors import InputError
 from fedrt.learning.setup import Material, Setup, find_tuning, make_material
 from fedrt.learning.stacked.stack import StackedModule
+from fedrt.scenario.code import training_paths
 from fedrt.system.extras import MissingLibraryError
-from fedrt.system.plugins import own_folder
+from fedrt.system.plugins import offers, own_folder
 from fedrt.validation import problem
 from fedrt.world.world import World
 
@@ -87,6 +88,7 @@ def _recipe(world: World, material: Material, tuning: Tuning) -> Recipe:
         form=tuning.form,
         paths=tuple(path for path in sys.path if path),
         own_folder=own_folder(),
+        objects=offers(training_paths(world.scenario)),
     )
 
 

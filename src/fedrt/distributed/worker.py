@@ -6,7 +6,8 @@ import os
 import platform
 import sys
 import warnings
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +28,7 @@ from fedrt.learning.stacked.engine import StackedEngine
 from fedrt.learning.stacked.tuning import tune_gpu
 from fedrt.learning.tasks import make_task
 from fedrt.scenario.model import Scenario
-from fedrt.system.plugins import set_own_folder
+from fedrt.system.plugins import Offer, offer, set_own_folder
 
 IntArray = NDArray[np.int64]
 
@@ -52,6 +53,8 @@ class Recipe:
     versions: tuple[str, str] = VERSIONS
     form: str = "grouped"
     """The form of local steps on a processor (`learning.stacked.engine.FORMS`)."""
+    objects: Mapping[str, Offer] = field(default_factory=dict)
+    """What Python code has given in the place of import paths."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,7 @@ class EdgeWorker:
             raise InputError(f"worker on {where}: has {mine}, the driver {theirs}")
         sys.path += [path for path in recipe.paths if path not in sys.path]
         set_own_folder(recipe.own_folder)
+        offer(recipe.objects)
         if device == "cpu":
             torch.set_num_threads(1)
         self.device = torch.device(device)

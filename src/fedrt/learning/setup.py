@@ -52,8 +52,10 @@ from fedrt.learning.stacked.tuning_cache import (
 )
 from fedrt.learning.stacked.workers import WorkerEngine
 from fedrt.learning.tasks import make_task
+from fedrt.scenario.code import training_paths
 from fedrt.scenario.model import Learning, Scenario
 from fedrt.scenario.sizes import NUMBER_BITS, buffer_bits
+from fedrt.system.plugins import offers
 from fedrt.validation import problem
 from fedrt.world.world import World
 
@@ -122,6 +124,11 @@ class WorkerRecipe:
     seed: int
     chunk: int
     form: str = "grouped"
+
+    @property
+    def copied(self) -> bool:
+        """Whether the process must be a copy of this one, to have objects of Python code."""
+        return bool(offers(training_paths(self.scenario)))
 
     @property
     def whole_edges(self) -> bool:
@@ -234,7 +241,9 @@ def make_setup(
         here = make_stacked(*given, form=tuning.form)
         notes = (*notes, *(f"note: stacked training: {line}" for line in here.notes))
         made = here
-        if tuning.workers > 1:
+        alone = _alone(scenario) if tuning.workers > 1 else ()
+        notes = (*notes, *alone)
+        if tuning.workers > 1 and not alone:
             classes = material.parts.num_classes
             seed, chunk = world.seed, tuning.chunk
             recipe = WorkerRecipe(samples, batches, scenario, classes, seed, chunk, tuning.form)
@@ -252,6 +261,16 @@ def make_setup(
         parts=material.parts,
         data_digest=material.data_digest,
         notes=notes,
+    )
+
+
+def _alone(scenario: Scenario) -> tuple[str, ...]:
+    """A note if training must stay in one process: where torch has a GPU, it bears no copies."""
+    if not offers(training_paths(scenario)) or not torch.cuda.is_available():
+        return ()
+    return (
+        "note: one process trains: objects of a Python program reach others only in copies of it,"
+        " which torch does not bear where it has a GPU; in a module of their own they would",
     )
 
 

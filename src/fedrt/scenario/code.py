@@ -25,3 +25,12 @@ def import_paths(scenario: Scenario) -> dict[str, str]:
         if isinstance(settings, Custom):
             found[name] = settings.kind
     return {name: path for name, path in found.items() if ":" in path}
+
+
+def training_paths(scenario: Scenario) -> list[str]:
+    """The import paths of what trains: every process that does loads them; data are sent."""
+    return [
+        path
+        for name, path in import_paths(scenario).items()
+        if name.startswith("learning.") and name != "learning.dataset"
+    ]

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from fedrt.errors import InputError, reason
-from fedrt.scenario.fault_rules import fault_problems
-from fedrt.scenario.fields import read_table, table_of, unknown_name
+from fedrt.scenario.fields import table_of, unknown_name
+from fedrt.scenario.layers import overlay
 from fedrt.scenario.model import Scenario
-from fedrt.scenario.rules import broken_rules
 from fedrt.scenario.toml_text import parse_toml, toml_text
 from fedrt.system.inputs import read_text
 from fedrt.validation import shown
@@ -25,7 +24,6 @@ from fedrt.validation import shown
 PRESETS = Path(__file__).parent / "presets"
 MOST_BYTES = 16 * 2**20
 """Of a scenario file: one list for each of 100,000 devices fits."""
-BUDGET_FORMS = ("energy_j_per_edge_round", "energy_budget_j")
 
 
 def preset_names() -> list[str]:
@@ -34,31 +32,26 @@ def preset_names() -> list[str]:
     return sorted(names, key=lambda name: name.count("/"))
 
 
-def load_scenario(source: str | Path, settings: Iterable[str] = ()) -> Scenario:
+Source = str | Path | Scenario
+"""A preset's name, a TOML file, or a scenario."""
+
+
+def load_scenario(source: Source, settings: Iterable[str] = ()) -> Scenario:
     """The scenario of a preset's name or a TOML file, with `key=value` settings applied."""
     problems: list[str] = []
-    table = _load_layers(str(source))
+    table = _load_layers(source)
     for text in settings:
         layer = _parse_setting(text, problems)
-        table = _overlay(table, layer)
-    return _checked(table, problems)
+        table = overlay(table, layer)
+    return Scenario.read(table, problems)
 
 
 def read_scenario(text: str) -> Scenario:
     """The scenario that `scenario_text` wrote; settings it does not name have their defaults."""
     try:
-        return _checked(parse_toml(text), [])
+        return Scenario.read(parse_toml(text))
     except (ValueError, RecursionError) as error:
         raise InputError(f"the scenario is not TOML: {reason(error)}") from None
-
-
-def _checked(table: Mapping[str, Any], problems: list[str]) -> Scenario:
-    scenario = read_table(Scenario, table, "scenario", problems)
-    if scenario is not None:
-        problems += broken_rules(scenario) + fault_problems(scenario)
-    if problems or scenario is None:
-        raise InputError(problems)
-    return scenario
 
 
 def scenario_text(scenario: Scenario, *, anywhere: bool = False) -> str:
@@ -72,15 +65,15 @@ def scenario_text(scenario: Scenario, *, anywhere: bool = False) -> str:
     return toml_text(table)
 
 
-def base_text(source: str | Path, settings: Iterable[str] = ()) -> str:
+def base_text(source: Source, settings: Iterable[str] = ()) -> str:
     """A preset or file with settings applied, as TOML that means the same from any folder.
 
     It is not checked: settings that are to follow may be what makes it valid.
     """
     problems: list[str] = []
-    table = _load_layers(str(source))
+    table = _load_layers(source)
     for text in settings:
-        table = _overlay(table, _parse_setting(text, problems))
+        table = overlay(table, _parse_setting(text, problems))
     _locate_files(table, Path.cwd())
     return toml_text(table)
 
@@ -93,8 +86,11 @@ def setting_value(raw: str) -> Any:
         return raw.strip()
 
 
-def _load_layers(source: str) -> dict[str, Any]:
-    """A preset or file as one table, with what it extends beneath it."""
+def _load_layers(source: Source) -> dict[str, Any]:
+    """A preset, a file or a scenario as one table, with what it extends beneath it."""
+    if isinstance(source, Scenario):
+        return dict(table_of(source))
+    source = str(source)
     is_preset = source in preset_names()
     table = _read_toml(PRESETS / f"{source}.toml" if is_preset else Path(source), source)
     if not is_preset:
@@ -107,7 +103,7 @@ def _load_layers(source: str) -> dict[str, Any]:
     if not isinstance(parent, str) or parent not in preset_names():
         line = unknown_name("the preset", str(parent), preset_names())
         raise InputError(f"scenario.extends = {shown(parent)}: {line}")
-    return _overlay(_load_layers(parent), table)
+    return overlay(_load_layers(parent), table)
 
 
 def _locate_files(table: dict[str, Any], folder: Path) -> None:
@@ -144,21 +140,6 @@ def _read_toml(path: Path, source: str) -> dict[str, Any]:
         raise InputError(f"{source}: is not TOML: {reason(error)}") from None
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{source}: cannot be read: {reason(error)}") from None
-
-
-def _overlay(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """The lower table with values of the upper one replacing its own."""
-    merged = dict(below)
-    for key, value in above.items():
-        under = merged.get(key)
-        if isinstance(value, Mapping) and isinstance(under, Mapping):
-            afresh = "kind" in value and value["kind"] != under.get("kind")
-            if any(form in value for form in BUDGET_FORMS):
-                under = {name: v for name, v in under.items() if name not in BUDGET_FORMS}
-            merged[key] = dict(value) if afresh else _overlay(under, value)
-        else:
-            merged[key] = value
-    return merged
 
 
 def _parse_setting(text: str, problems: list[str]) -> dict[str, Any]:

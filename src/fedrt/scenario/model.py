@@ -6,14 +6,26 @@ type it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from fedrt import quantities as q
+from fedrt.errors import InputError
 from fedrt.messages import CODEC_NAMES
 from fedrt.scenario.faults import Faults
-from fedrt.scenario.fields import Entry, Kinds, PerDevice, PerDeviceRule, Section, setting, word_or
+from fedrt.scenario.fields import (
+    Entry,
+    Kinds,
+    PerDevice,
+    PerDeviceRule,
+    Section,
+    read_table,
+    setting,
+    table_of,
+    word_or,
+)
+from fedrt.scenario.layers import overlay, plain, without_none
 from fedrt.scenario.methods import (
     AdamOptions,
     AdamWOptions,
@@ -28,6 +40,9 @@ from fedrt.scenario.methods import (
     SgdOptions,
     StepSchedule,
 )
+from fedrt.scenario.rules import broken_rules, fault_problems
+from fedrt.scenario.trace import Custom as Custom
+from fedrt.scenario.trace import ScaledTrace as ScaledTrace
 from fedrt.scenario.trace import Trace
 from fedrt.validation import Flag, Listed, OneOf, Real, Text, Whole
 
@@ -107,21 +122,6 @@ class PathLossSnr:
     positions_m: tuple[tuple[float, float], ...] | None = setting(
         Listed(Listed(Real(least=-1e6, most=1e6), 2, 2)), None
     )
-
-
-@dataclass(frozen=True)
-class ScaledTrace(Trace):
-    """A trace whose values are multiplied by `scale`."""
-
-    scale: float = setting(q.SCALE, 1.0)
-
-
-@dataclass(frozen=True)
-class Custom:
-    """A user's own class: its import path, and the options to make it with."""
-
-    kind: str
-    options: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -370,3 +370,22 @@ class Scenario:
     def needs_measuring(self) -> bool:
         """Whether some setting is still to be measured from the model."""
         return MEASURED in (self.learning.model_bits, self.fleet.cycles_per_sample)
+
+    @staticmethod
+    def read(table: Mapping[str, Any], problems: Sequence[str] = ()) -> Scenario:
+        """The scenario of a table, checked; an error with all problems, those given first."""
+        found = list(problems)
+        scenario = read_table(Scenario, table, "scenario", found)
+        if scenario is not None:
+            found += broken_rules(scenario) + fault_problems(scenario)
+        if found or scenario is None:
+            raise InputError(found)
+        return scenario
+
+    def with_(self, **sections: Any) -> Scenario:
+        """A copy with settings changed, checked: `with_(fleet={"num_devices": 100})`.
+
+        Sections are tables as in a TOML file, and change what they name; None takes a setting
+        away. Where a file has an import path there may be a class, a function or an object.
+        """
+        return Scenario.read(without_none(overlay(table_of(self), plain(sections))))

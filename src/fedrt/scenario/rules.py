@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fedrt.graph import is_connected
+from fedrt.scenario.faults import Attackers, Faults
 from fedrt.scenario.fields import PerDevice
-from fedrt.scenario.model import Custom, Fleet, LinkListGraph, PathLossSnr, Scenario
 from fedrt.validation import problem
+
+if TYPE_CHECKING:
+    from fedrt.scenario.model import Fleet, Scenario
 
 
 def broken_rules(scenario: Scenario) -> list[str]:
@@ -18,13 +22,15 @@ def broken_rules(scenario: Scenario) -> list[str]:
     lines = _fleet_problems(scenario.fleet)
     for name in ("channel", "bandwidth", "backhaul"):
         lines += _range_problems(f"scenario.{name}", getattr(scenario, name))
-    if isinstance(scenario.channel, PathLossSnr) and scenario.channel.positions_m is not None:
-        given, devices = len(scenario.channel.positions_m), scenario.fleet.num_devices
+    positions_m = getattr(scenario.channel, "positions_m", None)
+    if positions_m is not None:
+        given, devices = len(positions_m), scenario.fleet.num_devices
         if given != devices:
             rule = f"one pair per device ({devices})"
             lines.append(f"scenario.channel.positions_m has {given} values: must be {rule}")
-    if isinstance(scenario.base_graph, LinkListGraph):
-        lines += _link_problems(scenario.base_graph.links, scenario.fleet.num_edges)
+    links = getattr(scenario.base_graph, "links", None)
+    if links is not None:
+        lines += _link_problems(links, scenario.fleet.num_edges)
     if scenario.learning.trim is not None and scenario.learning.averaging != "trimmed-mean":
         lines.append('scenario.learning.trim: only goes with averaging = "trimmed-mean"')
     if scenario.learning.top_k is not None and scenario.learning.upload != "top-k":
@@ -68,7 +74,7 @@ def _fleet_problems(fleet: Fleet) -> list[str]:
 def _range_problems(path: str, process: Any) -> list[str]:
     """A line where `low_x` lies above `high_x`."""
     lines: list[str] = []
-    if isinstance(process, Custom):
+    if hasattr(process, "options"):  # a user's own
         return lines
     for f in fields(process):
         if f.name.startswith("low_"):
@@ -93,4 +99,57 @@ def _link_problems(links: tuple[tuple[int, int], ...], num_edges: int) -> list[s
             graph[c, c2] = graph[c2, c] = True
     if not lines and not is_connected(graph):
         lines.append("scenario.base_graph.links: must connect all edge servers")
+    return lines
+
+
+def fault_problems(scenario: Scenario) -> list[str]:
+    """One line for each rule between settings that the `[faults]` section breaks."""
+    faults, fleet = scenario.faults, scenario.fleet
+    if faults is None:
+        return []
+    devices, edges = fleet.num_devices, fleet.num_edges
+    lines = []
+    for name, count, what in (
+        ("silent", devices, "devices"),
+        ("absent", devices, "devices"),
+        ("straggler", devices, "devices"),
+        ("server_down", edges, "servers"),
+    ):
+        only = getattr(getattr(faults, name), "only", None)
+        lines += _number_problems(f"scenario.faults.{name}.only", only, count, what)
+    if faults.deadline_s is not None and faults.deadline_factor is not None:
+        lines.append("scenario.faults.deadline_factor: give it or deadline_s, not both")
+    lines += _cut_problems(faults, edges)
+    if isinstance(faults.attack, Attackers):
+        path, attack = "scenario.faults.attack", faults.attack
+        lines += _number_problems(f"{path}.devices", attack.devices, devices, "devices")
+        if (attack.devices is None) == (attack.share is None):
+            lines.append(f"{path}: must have devices or share, one of them")
+        if attack.kind == "shape" and not faults.refuse:
+            lines.append('scenario.faults.refuse = false: must be true with attack.kind = "shape"')
+    return lines
+
+
+def _cut_problems(faults: Faults, edges: int) -> list[str]:
+    path, servers = "scenario.faults.cut", faults.cut_servers
+    if faults.cut is not None and edges < 2:
+        return [f"{path}: there is one edge server: must be two or more"]
+    lines = _number_problems(f"{path}_servers", servers, edges, "servers")
+    if not lines and servers is not None and len(servers) >= edges:
+        lines.append(problem(f"{path}_servers", list(servers), "some of the servers, not all"))
+    if servers is not None and (faults.cut is None or faults.cut.kind == "trace"):
+        lines.append(f"{path}_servers: only goes with a cut of the kind random or markov")
+    return lines
+
+
+def _number_problems(path: str, numbers: Sequence[int] | None, count: int, what: str) -> list[str]:
+    if numbers is None:
+        return []
+    lines = [
+        problem(f"{path}[{i}]", number, f"one of the {what} 0 to {count - 1}")
+        for i, number in enumerate(numbers)
+        if number >= count
+    ]
+    if len(set(numbers)) < len(numbers):
+        lines.append(problem(path, list(numbers), "different numbers"))
     return lines

@@ -143,8 +143,9 @@ def _check_shape(source: Path, before: Scenario, now: Scenario, rounds: int) -> 
 
 
 def _setting(table: Any, name: str) -> Any:
+    """The value of a setting in a table; None where it is not set."""
     for key in name.split("."):
-        table = table[key]
+        table = None if table is None else table.get(key)
     return table
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from fedrt import quantities as q
 from fedrt.errors import InputError
 from fedrt.scenario import load_scenario
-from fedrt.scenario.load import setting_value
+from fedrt.scenario.load import Source, setting_value
 from fedrt.studies.estimates import comparison
 from fedrt.studies.sweep import PointResults, Sweep, split_words, sweep_data
 from fedrt.system.files import write_csv, write_json
@@ -55,7 +55,7 @@ def read_budgets(text: str) -> list[float]:
     return sorted(budgets)
 
 
-def default_budgets(source: str | Path, settings: Sequence[str] = ()) -> list[float]:
+def default_budgets(source: Source, settings: Sequence[str] = ()) -> list[float]:
     """Budgets in geometric steps around the scenario's own, with four digits each."""
     own = load_scenario(source, settings).fleet.energy_j_per_edge_round
     if own is None or own.low != own.high or not own.low > 0:

@@ -13,7 +13,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Literal
 
 from fedrt.errors import InfeasibleError, InputError
@@ -21,6 +20,7 @@ from fedrt.policies import make_policy
 from fedrt.policies.spec import with_options
 from fedrt.records.summary import Summary
 from fedrt.scenario import load_scenario
+from fedrt.scenario.load import Source
 from fedrt.studies.estimates import Progress
 from fedrt.studies.span import Span
 from fedrt.studies.study import Points, kept_estimate
@@ -202,7 +202,7 @@ def policy_at(span: Span, policy: str, value: float) -> str:
 
 
 def size(
-    source: str | Path,
+    source: Source,
     span: Span,
     deadline_s: float,
     policy: str,

@@ -6,13 +6,12 @@ import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from fedrt.errors import InputError
 from fedrt.scenario import Scenario, load_scenario
 from fedrt.scenario.fields import PerDeviceRule
-from fedrt.scenario.load import setting_value
+from fedrt.scenario.load import Source, setting_value
 from fedrt.scenario.model import Custom
 from fedrt.studies.sweep import POLICY
 from fedrt.validation import Either, Real, Whole, hint, shown
@@ -77,7 +76,7 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= 1e300
 
 
-def fit_span(span: Span, source: str | Path, settings: Sequence[str] = ()) -> tuple[Span, Scenario]:
+def fit_span(span: Span, source: Source, settings: Sequence[str] = ()) -> tuple[Span, Scenario]:
     """The span, of whole numbers if its setting is, and a valid scenario to describe it."""
     if span.key.startswith(POLICY):
         whole = isinstance(span.low, int) and isinstance(span.high, int)
@@ -102,7 +101,7 @@ def fit_span(span: Span, source: str | Path, settings: Sequence[str] = ()) -> tu
     return Span(span.key, float(span.low), float(span.high)), scenario
 
 
-def _some_valid(span: Span, source: str | Path, settings: Sequence[str]) -> Scenario:
+def _some_valid(span: Span, source: Source, settings: Sequence[str]) -> Scenario:
     """The scenario at one end of the range, or unchanged if both ends are invalid."""
     at_high, at_low = ([*settings, f"{span.key}={end!r}"] for end in (span.high, span.low))
     for texts in (at_high, at_low, settings):

@@ -16,7 +16,7 @@ from fedrt.policies.spec import with_options
 from fedrt.records.summary import PARTS, Summary
 from fedrt.runs.loop import make_world
 from fedrt.scenario import Scenario, load_scenario
-from fedrt.scenario.load import setting_value
+from fedrt.scenario.load import Source, setting_value
 from fedrt.studies.estimates import Progress, comparison
 from fedrt.studies.study import Points, kept_estimate
 from fedrt.system.files import write_csv, write_json
@@ -130,7 +130,7 @@ def _first_repeated(values: Sequence[Any]) -> int | None:
 
 
 def plan_sweep(
-    source: str | Path,
+    source: Source,
     vary: Vary,
     policies: Sequence[str],
     seeds: Sequence[int],
@@ -160,7 +160,7 @@ def plan_sweep(
 
 
 def check_point(
-    source: str | Path, settings: Sequence[str], chosen: Mapping[str, str], seed: int
+    source: Source, settings: Sequence[str], chosen: Mapping[str, str], seed: int
 ) -> Scenario:
     """The scenario of one point, after checking that its world can be made."""
     texts = [f"{key}={word}" for key, word in chosen.items() if not key.startswith(POLICY)]

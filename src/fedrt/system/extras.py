@@ -15,6 +15,7 @@ EXTRAS: dict[str, tuple[str, str | None]] = {
     "datasets": ("datasets", "datasets"),
     "ray": ("ray", "ray"),
     "tomli_w": ("tomli-w", None),
+    "pandas": ("pandas", None),
 }
 """Module -> the name a person knows it by, and the extra of this package that brings it.
 

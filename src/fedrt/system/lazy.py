@@ -12,6 +12,9 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+API = "fedrt.api"
+"""The folder with the functions that stand for modules of the same name."""
+
 Exports = tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]
 
 
@@ -36,3 +39,18 @@ def export(package: str, modules: Mapping[str, str]) -> Exports:
         return sorted(own | {*homes})
 
     return load, names, sorted(homes)
+
+
+class CallableModule(ModuleType):
+    """A module that can be called: `fedrt.scenario` is a folder and a function.
+
+    Importing a module puts it in the place of whatever its package has under the name.
+    """
+
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        return getattr(import_module(API), self.__name__.rpartition(".")[2])(*given, **named)
+
+
+def make_callable(module: str) -> None:
+    """Let a module be called as the function of the same name in `fedrt.api`."""
+    sys.modules[module].__class__ = CallableModule

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib.util
+import inspect
 import sys
 from collections.abc import Iterator
+from dataclasses import is_dataclass
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
-from fedrt.system.plugins import PACKAGE, load_plugin
+from fedrt.system.plugins import PACKAGE, Offer, load_plugin
 
 INSTALLED = ("site-packages", "dist-packages")
 """Folders of installed libraries: of code there only the files that are named count."""
@@ -22,6 +26,8 @@ def own_source(path: str, field: str) -> tuple[str, tuple[str, ...]] | None:
     the same folder. None for code without files, and for FedRT's own.
     """
     plugin = load_plugin(path, field)
+    if isinstance(plugin, Offer):
+        return _object_source(plugin.thing)
     modules = [path.partition(":")[0], getattr(plugin, "__module__", None)]
     files: dict[Path, None] = {}
     for name in modules:
@@ -35,6 +41,22 @@ def own_source(path: str, field: str) -> tuple[str, tuple[str, ...]] | None:
     for file in sorted(files):
         found.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
     return found.hexdigest(), tuple(sorted(file.name for file in files))
+
+
+def _object_source(thing: Any) -> tuple[str, tuple[str, ...]] | None:
+    """A digest of the source of an object that Python code has given; None if it is unknown.
+
+    Of an object that no class or function is, that of its class, with the values of a dataclass.
+    """
+    own = thing.func if isinstance(thing, functools.partial) else thing
+    is_code = inspect.isclass(own) or inspect.isroutine(own)
+    try:
+        text = inspect.getsource(own if is_code else type(own))
+    except (OSError, TypeError):
+        return None
+    if thing is not own or is_dataclass(thing):
+        text += repr(thing)
+    return blake2b(text.encode(), digest_size=16).hexdigest(), ("Python",)
 
 
 def _is_package(file: str) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib import import_module, invalidate_caches
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
@@ -16,6 +17,76 @@ from fedrt.errors import FedrtError, InputError, reason
 from fedrt.system.blame import PACKAGE as PACKAGE
 from fedrt.system.blame import told
 from fedrt.validation import problem, shown
+
+PYTHON = "python"
+"""The module in the paths of objects that Python code has given; none is loaded by this name."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """An object that Python code has given in place of an import path."""
+
+    thing: Any
+    """The object itself: a class, a function, a policy, arrays."""
+    make: Callable[..., Any]
+    """A function in the place of what an import path names."""
+
+    def __call__(self, *given: Any, **options: Any) -> Any:
+        return self.make(*given, **options)
+
+
+class GivenPath(str):
+    """The path of an object that Python code has given, `python:Name`, with the object.
+
+    It equals the plain text, which is all that files have.
+    """
+
+    offer: Offer
+
+    def __new__(cls, name: str, offer: Offer) -> GivenPath:
+        path = super().__new__(cls, f"{PYTHON}:{name}")
+        path.offer = offer
+        return path
+
+    def __reduce__(self) -> tuple[type[GivenPath], tuple[str, Offer]]:
+        return GivenPath, (self.partition(":")[2], self.offer)
+
+
+_offered: Mapping[str, Offer] = {}
+
+
+@contextmanager
+def offered(objects: Mapping[str, Offer]) -> Iterator[None]:
+    """Let these paths of Python's objects, `python:Name`, be found in the block."""
+    global _offered
+    before = _offered
+    _offered = {**before, **objects}
+    try:
+        yield
+    finally:
+        _offered = before
+
+
+def offers(paths: Iterable[str]) -> dict[str, Offer]:
+    """The objects that Python code has given under these paths, for another process."""
+    return {path: _offer(path, path) for path in paths if path.partition(":")[0] == PYTHON}
+
+
+def offer(objects: Mapping[str, Offer]) -> None:
+    """Let these paths be found from now on, in a process that has no others."""
+    global _offered
+    _offered = dict(objects)
+
+
+def _offer(path: str, field: str) -> Offer:
+    if isinstance(path, GivenPath):
+        return path.offer
+    if path not in _offered:
+        raise InputError(
+            f"{field} = {shown(path)}: was an object of a Python program, which no file holds:"
+            " go on from Python, and give it again"
+        )
+    return _offered[path]
 
 
 @contextmanager
@@ -34,6 +105,8 @@ def load_plugin(path: str, field: str) -> Any:
     module_name, _, name = path.partition(":")
     if not module_name or not name.isidentifier():
         raise InputError(problem(field, path, "an import path like package.module:Name"))
+    if module_name == PYTHON:
+        return _offer(path, field)
     if _allowed is not None and path not in _allowed:
         raise InputError(
             f"{field} = {shown(path)}: is code to be run, and a file asks for it;"

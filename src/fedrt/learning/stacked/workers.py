@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import pickle
 import signal
+import sys
+import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import pairwise
@@ -60,14 +62,17 @@ class WorkerEngine:
         self.form: str = getattr(make, "form", "grouped")
         self.models = torch.empty_like(models).share_memory_()  # type: ignore[no-untyped-call]
         self.totals = torch.zeros((workers, *models.shape), dtype=torch.float64).share_memory_()  # type: ignore[no-untyped-call]
-        context = mp.get_context("spawn")
+        # An object of Python code cannot be sent: a copy of this process has it.
+        copied: bool = getattr(make, "copied", False)
+        context: Any = mp.get_context("fork" if copied else "spawn")
         self.links: list[Any] = []
         self.processes: list[Any] = []
         try:
-            with environment(ENVIRONMENT), _deaf_children():
+            with environment(ENVIRONMENT), _deaf_children(), _no_main():
                 for number in range(workers):
                     here, there = context.Pipe()
-                    args = (make, there, self.models, self.totals[number])
+                    mine = [here, *self.links] if copied else []
+                    args = (make, there, self.models, self.totals[number], mine)
                     process = context.Process(target=_work, args=args, daemon=True)
                     process.start()
                     there.close()
@@ -141,8 +146,14 @@ def split_order(
     return [(part, part_of(order, part)) for part in parts]
 
 
-def _work(make: MakeEngine, link: Any, models: Tensor, total: Tensor) -> None:
-    """The loop of a worker process: receive an order, train it, add up, answer."""
+def _work(make: MakeEngine, link: Any, models: Tensor, total: Tensor, others: list[Any]) -> None:
+    """The loop of a worker process: receive an order, train it, add up, answer.
+
+    `others` are the parent's ends of links that a copied process has inherited: while one is open
+    here, nobody notices that the parent has gone.
+    """
+    for each in others:
+        each.close()
     # Ctrl-C reaches the whole group; the parent finishes its writing and then ends us.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
@@ -168,6 +179,20 @@ def _sendable(error: Exception) -> Exception:
     except Exception:
         return FedrtError(f"training: {type(error).__name__}: {reason(error)}")
     return error
+
+
+@contextmanager
+def _no_main() -> Iterator[None]:
+    """Keep processes that start in the block from running the user's script again.
+
+    Python would import it in each of them, for what it defines; no worker needs that.
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 @contextmanager

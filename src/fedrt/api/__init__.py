@@ -1,0 +1,38 @@
+"""The functions that Python code calls, one for each command of the command line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fedrt.system.lazy import export
+
+if TYPE_CHECKING:
+    from fedrt.api.estimates import estimate as estimate
+    from fedrt.api.pages import report as report
+    from fedrt.api.pages import watch as watch
+    from fedrt.api.results import ComparisonResult as ComparisonResult
+    from fedrt.api.results import Page as Page
+    from fedrt.api.results import Result as Result
+    from fedrt.api.results import RunResult as RunResult
+    from fedrt.api.results import StudyResult as StudyResult
+    from fedrt.api.scenarios import plan as plan
+    from fedrt.api.scenarios import scenario as scenario
+    from fedrt.api.sizes import bound as bound
+    from fedrt.api.sizes import size as size
+    from fedrt.api.sweeps import front as front
+    from fedrt.api.sweeps import sweep as sweep
+    from fedrt.api.training import compare as compare
+    from fedrt.api.training import run as run
+else:
+    __getattr__, __dir__, __all__ = export(
+        __name__,
+        {
+            "estimates": "estimate",
+            "pages": "report watch",
+            "results": "ComparisonResult Page Result RunResult StudyResult",
+            "scenarios": "plan scenario",
+            "sizes": "bound size",
+            "sweeps": "front sweep",
+            "training": "compare run",
+        },
+    )

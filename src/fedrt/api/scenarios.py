@@ -1,0 +1,53 @@
+"""`fedrt.scenario`: scenarios as values, and `fedrt.plan`: one decision."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fedrt.api.asked import Objects, PolicyLike, Settings, read_policy, read_settings
+from fedrt.decision import RoundState, load_state, plan_round, read_state
+from fedrt.policies import make_policy
+from fedrt.scenario import Scenario, load_scenario
+from fedrt.scenario.layers import plain, without_none
+from fedrt.scenario.load import Source
+from fedrt.system.plugins import offered
+
+
+def scenario(
+    source: Source | None = "quickstart", settings: Settings = (), **sections: Any
+) -> Scenario:
+    """The scenario of a shipped one's name or a TOML file, with settings changed.
+
+    `settings` are texts as the command line takes them, `["fleet.num_devices=100"]`, or a table of
+    such keys; sections are tables as `Scenario.with_` takes them. With None for the source they are
+    the whole scenario.
+    """
+    if source is None:
+        named = {"name": "scenario", "description": ""} | sections
+        return Scenario.read(without_none(plain(named)))
+    found = load_scenario(source, read_settings(settings))
+    return found.with_(**sections) if sections else found
+
+
+def plan(
+    state: RoundState | Mapping[str, Any] | str | Path,
+    *,
+    policy: PolicyLike = "fedrt",
+    strict: bool = False,
+) -> dict[str, Any]:
+    """The best plan for one round, as the JSON that `fedrt plan` prints.
+
+    `state` is a JSON file, its contents as a table, or what `fedrt.load_state` returns. With
+    `strict` it is an error if no plan keeps every limit.
+    """
+    objects = Objects()
+    name = read_policy(policy, objects)
+    with offered(objects.found):
+        made = make_policy(name)
+    if isinstance(state, str | Path):
+        state = load_state(state)
+    elif not isinstance(state, RoundState):
+        state = read_state(state)
+    return plan_round(state, made, strict=strict)

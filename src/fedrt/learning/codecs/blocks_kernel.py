@@ -27,7 +27,7 @@ MAGIC_BITS = 0x4B400000
 
 
 @compiled(cache=True, nogil=True)
-def _scale(greatest: Any, share: Any, most: int, f: Floats, i: Any) -> Any:  # pragma: no cover
+def block_scale(greatest: Any, share: Any, most: int, f: Floats, i: Any) -> Any:  # pragma: no cover
     """The scale of a block in the bits of a bfloat16, from the bits of its greatest number.
 
     It is that number times `share`, one over the number of levels, rounded up. `f` and `i` are one
@@ -42,7 +42,7 @@ def _scale(greatest: Any, share: Any, most: int, f: Floats, i: Any) -> Any:  # p
 
 
 @compiled(cache=True, nogil=True)
-def _inverse(scale: Any, f: Floats, i: Any) -> Any:  # pragma: no cover - compiled
+def inverse_of(scale: Any, f: Floats, i: Any) -> Any:  # pragma: no cover - compiled
     """Leave the scale with these bits in `f`; return one over it, 0 for a scale of 0."""
     i[0] = scale << 16
     return np.float32(1.0) / f[0] if scale else np.float32(0.0)
@@ -66,9 +66,9 @@ def encode_blocks(
             greatest = max(greatest, raw[start + k] & np.int32(0x7FFFFFFF))
         if greatest >= NOT_FINITE:
             return False
-        scale = _scale(greatest, share, most, f, i)
+        scale = block_scale(greatest, share, most, f, i)
         scales[b] = scale
-        inverse = _inverse(scale, f, i)
+        inverse = inverse_of(scale, f, i)
         for k in range(count):
             rounded[k] = numbers[start + k] * inverse + MAGIC
         offset = np.int32(levels - MAGIC_BITS)
@@ -151,7 +151,7 @@ def decode_blocks(
         first = b * (BLOCK // 8) * bits
         held = (count * bits + 7) // 8
         _unpack(packed[first : first + held], bits, codes)
-        _inverse(np.int64(scales[b]), f, i)
+        inverse_of(np.int64(scales[b]), f, i)
         scale, greatest = f[0], np.uint8(0)
         for k in range(count):
             greatest = max(greatest, codes[k])

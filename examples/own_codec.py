@@ -15,6 +15,9 @@ class TopK:
     def init(self, size):  # what each device remembers from one message to the next
         return torch.zeros(size)
 
+    def message_bytes(self, size):  # a message is as long whatever is in it: plans count on that
+        return 8 + 12 * max(1, int(self.share * size))
+
     def encode(self, update, state):
         whole = update + state
         kept = whole.abs().topk(max(1, int(self.share * len(whole)))).indices

@@ -8,6 +8,9 @@ import torch
 class Half:
     """Half of every number is sent, as 2 bytes of float16; nothing is remembered."""
 
+    def message_bytes(self, size):
+        return 2 * size
+
     def encode(self, update, state):
         return (update / 2).half().numpy().tobytes(), state
 
@@ -42,6 +45,9 @@ class Broken(Half):
         if how.startswith("stacked"):
             self.encode_stacked = self.all_at_once
 
+    def message_bytes(self, size):
+        return {"length": size, "no length": "long"}.get(self.how, 2 * size)
+
     def encode(self, update, state):
         match self.how:
             case "raises":
@@ -61,7 +67,7 @@ class Broken(Half):
         return found[1:] if self.how == "shape" else found
 
     def all_at_once(self, updates, states):
-        lengths = [1] * len(updates)
+        lengths = [self.message_bytes(updates.shape[1])] * len(updates)
         match self.how:
             case "stacked":
                 return updates

@@ -9,7 +9,7 @@ driver can have any share of any round done again elsewhere.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -56,11 +56,12 @@ class RayEngine:
             # Only for the very models that came out last; others have to be sent.
             before=self.kept if self.kept.models is models else _Kept(),
             after=_Kept(self.calls if again else -1),
+            states=order.codec_state,
         )
         each = models.element_size() * models.shape[1]
         most = len(models) if self.pool.gpu else max(1, SHARE_BYTES // each)
         pieces = 1 if self.pool.gpu else PIECES
-        shares = share_out(order, self.pool.size, pieces, most)
+        shares = share_out(replace(order, codec_state=None), self.pool.size, pieces, most)
         self.kept = _Kept()
         self.pool.carry_out([_Training(share, round_) for share in shares])
         check_finite(round_.results, order)
@@ -99,6 +100,8 @@ class _Round:
     results: DeviceResults
     before: _Kept
     after: _Kept
+    states: Tensor | None
+    """What all devices remember of their messages; replaced when a share's answer is there."""
 
 
 @dataclass
@@ -112,6 +115,11 @@ class _Training:
     def owner(self) -> int:
         return self.share.owner
 
+    @property
+    def rows(self) -> Tensor:
+        """The rows of the share's devices in the states."""
+        return torch.as_tensor(self.share.order.state_row)
+
     def send(self, worker: Worker) -> Any:
         edges, before = self.share.edges, self.round.before
         kept = all(before.serial_of_edge.get(edge) == worker.serial for edge in edges.tolist())
@@ -121,12 +129,15 @@ class _Training:
             models=None if kept else self.round.models[torch.as_tensor(edges)].numpy(),
             kept_as=before.number,
             keep_as=self.round.after.number,
+            states=None if self.round.states is None else self.round.states[self.rows].numpy(),
         )
         return worker.actor.train.remote(job)
 
     def take(self, worker: Worker, answer: Answer) -> None:
         self.round.result[torch.as_tensor(self.share.edges)] = as_tensor(answer.models)
         self.round.results.put(self.share.place, answer.results)
+        if self.round.states is not None and answer.states is not None:
+            self.round.states[self.rows] = as_tensor(answer.states)
         self.round.after.serial_of_edge |= dict.fromkeys(self.share.edges.tolist(), worker.serial)
 
 

@@ -7,7 +7,7 @@ import platform
 import sys
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,6 +69,8 @@ class TrainingJob:
     """The key under which the worker has them."""
     keep_as: int = -1
     """The key under which to keep the result; -1: it is not kept."""
+    states: NDArray[Any] | None = None
+    """What the order's devices remember of their messages, in its order; None if nothing."""
 
 
 class Answer(NamedTuple):
@@ -78,6 +80,8 @@ class Answer(NamedTuple):
     """The new model of each edge server."""
     results: DeviceResults
     """The results of each device."""
+    states: NDArray[Any] | None = None
+    """What each device then remembers of its messages."""
 
 
 class EdgeWorker:
@@ -138,14 +142,20 @@ class EdgeWorker:
             found = tune_gpu(make, models, len(job.order.devices))
             self.engine = self._stacked(found.chunk, compiled=found.compiled)
         total = torch.zeros(models.shape, dtype=torch.float64, device=models.device)
-        results = self.engine.add_up(models, job.order, total)
-        after = averaged(models, total, job.order)
+        order, states = job.order, None
+        if job.states is not None:
+            # Engines write into the states they are given.
+            states = torch.from_numpy(np.array(job.states)).to(self.device)
+            order = replace(order, codec_state=states, state_row=np.arange(len(order.devices)))
+        results = self.engine.add_up(models, order, total)
+        after = averaged(models, total, order)
         live = (job.kept_as, job.keep_as)
         self.kept = {number: rows for number, rows in self.kept.items() if number in live}
         if job.keep_as >= 0:
             rows = self.kept.setdefault(job.keep_as, {})
             rows.update(zip(job.edges.tolist(), after, strict=True))
-        return Answer(after.cpu().numpy(), results)
+        remembered = None if states is None else states.cpu().numpy()
+        return Answer(after.cpu().numpy(), results, remembered)
 
     def _first(self, job: TrainingJob) -> Tensor:
         if job.models is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from fedrt.learning.aggregators import averaging_weights
 from fedrt.learning.codecs import first_states
 from fedrt.learning.coded_gossip import mix_coded
 from fedrt.learning.distances import average, distance_to_average, pairwise_distance
-from fedrt.learning.engines.engine import Screening, TrainingOrder
+from fedrt.learning.engines.engine import HoldsStates, Screening, Trained, TrainingOrder
 from fedrt.learning.gossip import mix
 from fedrt.learning.servers import Servers
 from fedrt.learning.setup import Setup
@@ -49,7 +50,9 @@ class Trainer:
         self.models = setup.first_model.repeat(edges, 1)
         self.key = b"start"
         sizes = (setup.world.fleet.num_devices, setup.model.num_parameters)
-        self.codec_state = first_states(setup.method.codec, *sizes)
+        self.codec_state = first_states(setup.method.codec, *sizes, self.models)
+        if self.codec_state is not None and isinstance(setup.engine, HoldsStates):
+            self.codec_state = setup.engine.hold_states(self.codec_state)
         self.servers = servers_of(setup)
         self.public: torch.Tensor | None = None
         """The public copies of the edge models' parameters; None: still the first model's."""
@@ -74,14 +77,12 @@ class Trainer:
         if order.screening is not None:
             refused = np.full(seen.num_devices, ACCEPTED)
         if len(order.devices):
-            trained = self._once(self.key, lambda: self.setup.engine.train(self.models, order))
+            trained, self.codec_state = self._once(self.key, lambda: self._carry_out(order))
             counted = trained.refused == ACCEPTED
             edges = np.unique(order.edge_of_device[counted])
             before, self.models = self.models, trained.models
             if self.servers is not None:
                 self.models = self.servers.step(before, trained.models, edges)
-            if self.codec_state is not None:
-                self.codec_state[order.devices] = trained.devices.codec_state
             if self.setup.method.codec is not None:
                 upload_bytes = outcome.cost.upload_bytes.copy()
                 upload_bytes[outcome.delivered] = trained.devices.sent_bytes
@@ -90,6 +91,13 @@ class Trainer:
             self.loss_sum += float(trained.loss_sum[counted].sum())
             self.steps += int(order.local_steps[counted].sum())
         return Updates(refused, upload_bytes)
+
+    def _carry_out(self, order: TrainingOrder) -> tuple[Trained, torch.Tensor | None]:
+        """The results of training, and what devices then remember."""
+        if self.shared is not None and order.codec_state is not None:
+            # Others may take what is remembered now, after this trainer has gone on.
+            order = replace(order, codec_state=order.codec_state.clone())
+        return self.setup.engine.train(self.models, order), order.codec_state
 
     def mix(self, t: int, gossip: Gossip) -> Mapping[str, float]:
         """Mix the edge models by gossip; return loss, accuracies and distances."""
@@ -152,7 +160,8 @@ class Trainer:
             then=self._next(seen),
             screening=screening_of(world),
             attackers=None if world.faults is None else world.faults.attackers[who],
-            codec_state=None if self.codec_state is None else self.codec_state[who],
+            codec_state=self.codec_state,
+            state_row=who,
         )
 
     def _next(self, seen: Observation) -> tuple[int, int] | None:
@@ -174,11 +183,14 @@ class Trainer:
 
     def state(self) -> dict[str, NDArray[Any]]:
         """The state of training after a gossip, on which the rest of a run depends."""
-        remembered = {} if self.codec_state is None else {"codec_state": self.codec_state}
-        if self.public is not None:
-            remembered["public"] = self.public.cpu().numpy()
         servers = {} if self.servers is None else self.servers.state()
-        return {**remembered, **servers, "models": self.models.cpu().numpy()}
+        found = {**servers, "models": self.models.cpu().numpy()}
+        if self.codec_state is not None:
+            # A copy: training goes on in the tensor itself.
+            found["codec_state"] = self.codec_state.cpu().numpy().copy()
+        if self.public is not None:
+            found["public"] = self.public.cpu().numpy()
+        return found
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Restore a saved state."""
@@ -187,8 +199,8 @@ class Trainer:
         # What led here is not known any more, but the models themselves are as good a key.
         remembered = []
         if self.codec_state is not None:
-            self.codec_state = np.array(state["codec_state"])
-            remembered = [self.codec_state]
+            remembered = [np.ascontiguousarray(state["codec_state"])]
+            self.codec_state.copy_(torch.from_numpy(np.array(state["codec_state"])))
         if self.servers is not None:
             self.servers.restore(state)
             remembered = [*remembered, *self.servers.state().values()]

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fedrt.learning.codecs.base import Codec, Sent, first_states, transmit
-from fedrt.learning.codecs.blocks import Blocks
-from fedrt.learning.codecs.feedback import ErrorFeedback
-from fedrt.learning.codecs.floats import Floats
+from fedrt.learning.codecs.base import Codec, Sent, first_states, message_length, send_own
+from fedrt.learning.codecs.feedback import ErrorFeedback, make_format
 from fedrt.learning.codecs.formats import Format
 from fedrt.learning.codecs.none import no_codec
-from fedrt.learning.codecs.top_k import TopK
-from fedrt.messages import BITS, CODEC_NAMES
+from fedrt.messages import CODEC_NAMES
 from fedrt.scenario.entries import make_own
 from fedrt.scenario.model import Learning
 
@@ -27,19 +24,13 @@ __all__ = [
     "first_states",
     "make_codec",
     "make_format",
-    "transmit",
+    "message_length",
+    "send_own",
 ]
 
 
-def make_format(name: str, share: float | None = None) -> Format:
-    """The message format of a shipped codec; `share` is that of `top-k`."""
-    if name in BITS:
-        return Blocks(name)
-    return TopK(share) if name == "top-k" else Floats(name)
-
-
 def _shipped(name: str) -> Callable[[Learning], Codec]:
-    return lambda learning: ErrorFeedback(make_format(name, learning.top_k))
+    return lambda learning: ErrorFeedback(name, learning.top_k)
 
 
 CODECS: dict[str, Callable[[Learning], Codec | None]] = {
@@ -54,5 +45,5 @@ def make_codec(learning: Learning) -> Codec | None:
     chosen = learning.upload or "none"
     if isinstance(chosen, str):
         return CODECS[chosen](learning)
-    made: Codec = make_own(chosen, "upload", ("encode", "decode"))
+    made: Codec = make_own(chosen, "upload", ("encode", "decode", "message_bytes"))
     return made

@@ -1,4 +1,4 @@
-"""The interface of an update codec, and how a device's update is sent through one."""
+"""The interface of an update codec, and how updates are sent through a user's own."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedrt.learning.codecs.feedback import ErrorFeedback
 from fedrt.scenario.entries import refuse
 
 IntArray = NDArray[np.int64]
@@ -27,6 +28,10 @@ class Codec(Protocol):
     and their new states. Without it messages are made device by device, on a processor.
     """
 
+    def message_bytes(self, size: int) -> int:
+        """The length of every message about an update of `size` numbers."""
+        ...
+
     def encode(self, update: Tensor, state: Tensor | None) -> tuple[bytes, Tensor | None]:
         """The message for an update, and the device's state for its next message."""
         ...
@@ -37,57 +42,68 @@ class Codec(Protocol):
 
 
 class Sent(NamedTuple):
-    """The models that reach the edge servers, and the sizes of their messages."""
+    """The models that reach the edge servers, and what their devices remember."""
 
     rows: Tensor
     """The models as the servers decode them, one in each row."""
-    sent_bytes: IntArray
-    """The length of each message."""
-    states: NDArray[Any] | None
+    states: Tensor | None
     """What each device remembers now; None where the codec remembers nothing."""
 
 
-def first_states(codec: Codec | None, devices: int, size: int) -> NDArray[Any] | None:
-    """The codec state of each device at the start of a run, one per row; None if it has none."""
+def first_states(codec: Codec | None, devices: int, size: int, like: Tensor) -> Tensor | None:
+    """The codec state of each device at the start of a run, one per row; None if it has none.
+
+    They are kept where `like` is, those of shipped codecs in its type.
+    """
     init: Any = getattr(codec, "init", None)
     if init is None:
         return None
     state = init(size)
     if not isinstance(state, Tensor):
         raise refuse(codec, "init must return a tensor")
-    first = state.detach().cpu().numpy()
-    if not first.any():
-        return np.zeros((devices, *first.shape), dtype=first.dtype)
-    return np.repeat(first[None], devices, axis=0)
+    first = state.detach().to(like.device)
+    if isinstance(codec, ErrorFeedback):
+        first = first.to(like.dtype)
+    if not bool(first.any()):
+        return first.new_zeros((devices, *first.shape))
+    return first.expand(devices, *first.shape).clone()
 
 
-def transmit(
-    codec: Codec, starts: Tensor, trained: Tensor, states: NDArray[Any] | None, size: int
+def send_own(
+    codec: Codec, starts: Tensor, trained: Tensor, states: Tensor | None, size: int
 ) -> Sent:
-    """Send the trained models of some devices, which started from the rows of `starts`.
+    """Send the models of some devices through a user's codec.
 
-    The first `size` numbers of a model are its parameters. A model that is not finite is sent as it
-    is, for its server to refuse: a codec need not know what to do with it, and its state stays.
+    They started from the rows of `starts`; the first `size` numbers of a model are its parameters.
+    A model that is not finite goes as it is, for its server to refuse: a codec need not know what
+    to do with it, and its state stays.
     """
-    whole = trained.element_size() * trained.shape[1]
-    sent_bytes = np.full(len(trained), whole)
-    if states is None:
-        states = first_states(codec, len(trained), size)
-    fine = trained.isfinite().all(1)
-    place = torch.nonzero(fine)[:, 0]
-    at = place.cpu().numpy()
-    if not len(at):
-        return Sent(trained, sent_bytes, states)
+    place = torch.nonzero(trained.isfinite().all(1))[:, 0]
+    if not len(place):
+        return Sent(trained, states)
     own = starts[place, :size]
-    mine = None if states is None else torch.from_numpy(states[at])
+    mine = None if states is None else states[place]
     decoded, lengths, after = _through(codec, trained[place, :size] - own, mine)
+    length = message_length(codec, size)
+    if (lengths != length).any():
+        found = int(lengths[lengths != length][0])
+        raise refuse(
+            codec, f"a message has {found} bytes: must have the {length} of message_bytes({size})"
+        )
     rows = trained.clone()
     rows[place, :size] = own + decoded.to(own)
-    sent_bytes[at] = lengths + whole - trained.element_size() * size
     if states is not None and after is not None:
-        states = states.copy()
-        states[at] = after.cpu().numpy()
-    return Sent(rows, sent_bytes, states)
+        states = states.clone()
+        states[place] = after.to(states)
+    return Sent(rows, states)
+
+
+def message_length(codec: Codec, size: int) -> int:
+    """The length of a codec's messages, as it gives it."""
+    length: Any = codec.message_bytes(size)
+    if not isinstance(length, int | np.integer) or isinstance(length, bool) or length < 0:
+        raise refuse(codec, f"message_bytes must return a whole number >= 0, not {length!r}")
+    return int(length)
 
 
 def _through(
@@ -96,8 +112,7 @@ def _through(
     """The decoded updates, the lengths of their messages, and the new codec states."""
     stacked: Any = getattr(codec, "encode_stacked", None)
     if stacked is not None:
-        held = None if states is None else states.to(updates.device)
-        found = stacked(updates, held)
+        found = stacked(updates, states)
         if not isinstance(found, tuple) or len(found) != 3:
             raise refuse(codec, "encode_stacked must return (decoded, lengths, states)")
         decoded, lengths, after = found
@@ -107,8 +122,9 @@ def _through(
         if sizes.shape != (len(updates),):
             raise refuse(codec, "encode_stacked must return a length for each device")
         return decoded, sizes, after
+    before = None if states is None else states.cpu()
     each = [
-        _one_message(codec, update, None if states is None else states[n].clone())
+        _one_message(codec, update, None if before is None else before[n].clone())
         for n, update in enumerate(updates.cpu())
     ]
     decoded = torch.stack([update.to(updates.dtype) for update, _, _ in each])

@@ -7,6 +7,7 @@ rounded up to bfloat16, so that nothing is clipped. docs/codecs.md has the bytes
 
 from __future__ import annotations
 
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -80,16 +81,20 @@ class Blocks:
 
     def decoded(self, rows: Tensor) -> Tensor:
         """What the messages of many vectors decode to, one in each row."""
-        grids = [self.grid] * len(rows)
-        return rounded(as_float32(rows), *grid_rows(grids, rows.device)).to(rows.dtype)
+        levels = grid_rows((self.name,) * len(rows), rows.device)
+        return rounded(as_float32(rows), *levels).to(rows.dtype)
 
     def __repr__(self) -> str:
         return self.name
 
 
-def grid_rows(grids: list[Grid], device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-    """The levels, shares and greatest scales for every row, as columns."""
-    count, share, most = zip(*grids, strict=True) if grids else ((), (), ())
+@lru_cache(maxsize=256)
+def grid_rows(names: tuple[str, ...], device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """The levels, shares and greatest scales of the codecs of all rows, as columns.
+
+    Remembered: to bring them to a GPU is to wait for it.
+    """
+    count, share, most = zip(*(GRIDS[name] for name in names), strict=True) if names else [()] * 3
     return (
         torch.tensor(count, dtype=torch.float32, device=device)[:, None],
         torch.tensor(share, dtype=torch.float32, device=device)[:, None],
@@ -98,22 +103,69 @@ def grid_rows(grids: list[Grid], device: torch.device) -> tuple[Tensor, Tensor, 
 
 
 def rounded(rows: Tensor, count: Tensor, share: Tensor, most: Tensor) -> Tensor:
-    """Rows of float32 rounded to levels, in which rows may differ.
-
-    Products of a level and a scale are exact, so that it does not matter whether a compiler joins
-    them with a sum.
-    """
+    """Finite rows of float32 rounded to levels, in which rows may differ."""
     size = rows.shape[1]
     padded = torch.nn.functional.pad(rows, (0, -size % BLOCK))
     blocks = padded.view(len(rows), -1, BLOCK)
-    scale, inverse = scales_of(blocks.abs().amax(2), share, most)
-    level = (blocks * inverse[..., None]).round().clamp(-count[..., None], count[..., None])
-    return (level * scale[..., None]).flatten(1)[:, :size]
+    return levels_of(blocks, blocks.abs().amax(2), count, share, most).flatten(1)[:, :size]
 
 
-def scales_of(greatest: Tensor, share: Tensor, most: Tensor) -> tuple[Tensor, Tensor]:
-    """The scales of blocks with these greatest absolute numbers, and one over each (0 for 0)."""
+def levels_of(
+    blocks: Tensor, greatest: Tensor, count: Tensor, share: Tensor, most: Tensor
+) -> Tensor:
+    """Blocks rounded to the levels of their scales, from their greatest absolute numbers.
+
+    Only sums and products, each correctly rounded wherever it is computed: one over a scale comes
+    from a table, as compiled divisions may be approximate. The products of a level and a scale are
+    exact, so that it does not matter whether a compiler joins them with a sum.
+    """
     bits = ((greatest * share).view(torch.int32) + 0xFFFF) >> 16
     bits = torch.minimum(torch.where(bits < SMALLEST, 0, bits), most)
     scale = (bits << 16).view(torch.float32)
-    return scale, torch.where(bits > 0, 1.0 / scale, 0.0)
+    # A scale is (1 + m / 128) x 2 ** (e - 127), with m in its lowest seven bits and e above.
+    power = ((254 - (bits >> 7)) << 23).view(torch.float32)
+    inverse = torch.where(bits > 0, power * inverses(blocks.device)[bits & 127], 0.0)
+    level = (blocks * inverse[..., None]).round().clamp(-count[..., None], count[..., None])
+    return level * scale[..., None]
+
+
+@cache
+def inverses(device: torch.device) -> Tensor:
+    """One over 1 + m / 128 in float32, for m from 0 to 127."""
+    table = np.float32(1) / (np.float32(1) + np.arange(128, dtype=np.float32) / np.float32(128))
+    return torch.from_numpy(table).to(device)
+
+
+def receive_blocks(
+    models: Tensor,
+    edge: Tensor,
+    trained: Tensor,
+    states: Tensor,
+    count: Tensor,
+    share: Tensor,
+    most: Tensor,
+) -> Tensor:
+    """Send what devices trained in float32 and replace it by what their servers decode.
+
+    Device n started from the row edge[n] of `models`; its state in `states` is replaced too.
+    Returned are the squared norms of the updates and of what is left. One function of tensors, to
+    be compiled as a whole: a block of numbers is read and written once.
+    """
+    rows, size = trained.shape
+    lacking = -size % BLOCK
+
+    def in_blocks(found: Tensor) -> Tensor:
+        return torch.nn.functional.pad(found, (0, lacking)).view(rows, -1, BLOCK)
+
+    mine, starts, before = in_blocks(trained), in_blocks(models[edge]), in_blocks(states)
+    updates = mine - starts
+    whole = updates + before
+    greatest = whole.abs().amax(2)
+    fine = (greatest < torch.inf)[..., None]
+    decoded = levels_of(whole, greatest, count, share, most)
+    left = torch.where(fine, whole - decoded, before)
+    received = torch.where(fine, starts + decoded, mine + (whole - whole))
+    squares = torch.stack([updates.square().sum(2).sum(1), left.square().sum(2).sum(1)])
+    trained.copy_(received.view(rows, -1)[:, :size])
+    states.copy_(left.view(rows, -1)[:, :size])
+    return squares

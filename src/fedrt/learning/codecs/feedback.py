@@ -6,26 +6,47 @@ v less what its message decodes to.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
+from fedrt.learning.codecs.blocks import Blocks
+from fedrt.learning.codecs.floats import Floats
 from fedrt.learning.codecs.formats import Format
-from fedrt.messages import message_bytes
+from fedrt.learning.codecs.top_k import TopK
+from fedrt.messages import BITS, message_bytes
+
+
+def make_format(name: str, share: float | None = None) -> Format:
+    """The message format of a shipped codec; `share` is that of `top-k`."""
+    if name in BITS:
+        return Blocks(name)
+    return TopK(share) if name == "top-k" else Floats(name)
 
 
 class ErrorFeedback:
-    """The update codec of a message format; a device's state is what it has yet to send."""
+    """A shipped update codec; a device's state is what it has yet to send.
 
-    def __init__(self, format_: Format) -> None:
-        self.format = format_
+    Training sends stacked updates (`learning.engines.sending`), to the same bits as `encode`.
+    """
+
+    def __init__(self, name: str, share: float | None = None) -> None:
+        self.name, self.share = name, share
+        self.format = make_format(name, share)
 
     def init(self, size: int) -> Tensor:
         """Nothing is left to send as a run starts."""
         return torch.zeros(size)
 
+    def message_bytes(self, size: int) -> int:
+        """The length of every message about an update of `size` numbers."""
+        return message_bytes(self.name, size, self.share)
+
     def encode(self, update: Tensor, state: Tensor | None) -> tuple[bytes, Tensor | None]:
         """The message for an update, and what it leaves."""
-        whole = update if state is None else update + state.to(update)
+        whole = update if state is None else update + state
         message = self.format.encode(whole)
         return message, whole - self.decode(message).to(whole)
 
@@ -33,18 +54,33 @@ class ErrorFeedback:
         """The update that the edge server reads from a message."""
         return self.format.decode(message)
 
-    def message_bytes(self, size: int) -> int:
-        """The length of a message about an update with `size` numbers."""
-        return message_bytes(self.format.name, size, self.format.share)
-
-    def encode_stacked(
-        self, updates: Tensor, states: Tensor | None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """The same for many devices, one in each row: decoded updates, lengths, states."""
-        whole = updates if states is None else updates + states.to(updates)
-        decoded = self.format.decoded(whole)
-        lengths = torch.full((len(updates),), self.message_bytes(updates.shape[1]))
-        return decoded, lengths, whole - decoded
-
     def __repr__(self) -> str:
         return repr(self.format)
+
+
+class Received(NamedTuple):
+    """What edge servers decode, and what devices have yet to send; one device in each row."""
+
+    models: Tensor
+    """The parameters of the models as the servers have them."""
+    left: Tensor
+    squares: Tensor
+    """2 x devices: the squared norms of the updates, and of what is left."""
+
+
+def receive(
+    decoded_of: Callable[[Tensor], Tensor], starts: Tensor, trained: Tensor, states: Tensor
+) -> Received:
+    """Send what devices trained from `starts`, where `decoded_of` codes finite rows.
+
+    A device whose update is not finite keeps its state, and its model is not finite either: its
+    server refuses it.
+    """
+    updates = trained - starts
+    whole = updates + states
+    fine = whole.isfinite().all(1, keepdim=True)
+    decoded = decoded_of(torch.where(fine, whole, 0.0))
+    left = torch.where(fine, whole - decoded, states)
+    models = torch.where(fine, starts + decoded, trained + (whole - whole))
+    squares = torch.stack([updates.square().sum(1), left.square().sum(1)])
+    return Received(models, left, squares)

@@ -58,11 +58,26 @@ class TrainingOrder:
     """How updates are screened; None: all of them are used."""
     attackers: NDArray[np.bool_] | None = None
     """For each device, whether it is an attacker; None if there are none."""
-    codec_state: NDArray[Any] | None = None
-    """The codec state of each device; None if the codec has none."""
+    codec_state: Tensor | None = None
+    """What devices remember of earlier messages, a device in each row; None if nothing. Engines
+    replace the rows of the order's devices, wherever these train."""
+    state_row: IntArray | None = None
+    """For each device, its row in `codec_state`."""
+    codec: IntArray | None = None
+    """For each device, the place of its codec in `menu`; None: all use the scenario's."""
+    menu: tuple[str, ...] = ()
+    """Names of shipped codecs."""
 
 
-PER_DEVICE = ("devices", "edge_of_device", "local_steps", "weight", "attackers", "codec_state")
+PER_DEVICE = (
+    "devices",
+    "edge_of_device",
+    "local_steps",
+    "weight",
+    "attackers",
+    "state_row",
+    "codec",
+)
 """The fields of an order that have a value for each of its devices."""
 
 
@@ -78,19 +93,22 @@ class DeviceResults:
     """Why its update was refused (`rounds.REASONS`), or `ACCEPTED`."""
     sent_bytes: IntArray
     """The length of the message with its update."""
-    codec_state: NDArray[Any] | None = None
-    """The new codec state of each device, if the codec has states."""
+    update_norm: FloatArray
+    """The norm of its update; NaN where no shipped codec was used."""
+    left_norm: FloatArray
+    """The norm of what its message has left out; NaN where no shipped codec was used."""
 
     @classmethod
     def blank(cls, order: TrainingOrder) -> DeviceResults:
         """Empty results for the order's devices, to be filled in."""
-        count, state = len(order.devices), order.codec_state
+        count = len(order.devices)
         return cls(
             loss_sum=np.zeros(count),
             largest=np.zeros(count),
             refused=np.full(count, ACCEPTED),
             sent_bytes=np.zeros(count, dtype=np.int64),
-            codec_state=None if state is None else np.array(state),
+            update_norm=np.full(count, np.nan),
+            left_norm=np.full(count, np.nan),
         )
 
     def put(self, place: slice | IntArray, found: DeviceResults) -> None:
@@ -103,8 +121,7 @@ class DeviceResults:
         return replace(self, **{name: array[place] for name, array in self._arrays().items()})
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        held = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: array for name, array in held.items() if array is not None}
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
 @dataclass(frozen=True)
@@ -158,6 +175,15 @@ class Evaluates(Protocol):
 
     def accuracies(self, states: Tensor) -> list[float]:
         """The accuracy of each state on the test set."""
+        ...
+
+
+@runtime_checkable
+class HoldsStates(Protocol):
+    """An engine whose processes reach what devices remember only in memory of its own."""
+
+    def hold_states(self, states: Tensor) -> Tensor:
+        """The same states in the engine's memory, for all orders of a run."""
         ...
 
 

@@ -1,31 +1,179 @@
-"""Sending trained models to their edge servers through the update codec."""
+"""Sending trained models to their edge servers through the update codec, many devices at once."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import torch
 from torch import Tensor
 
-from fedrt.learning.codecs import Codec, transmit
+from fedrt.learning.codecs import Codec, ErrorFeedback, first_states, message_length, send_own
+from fedrt.learning.codecs.blocks import GRIDS, grid_rows, receive_blocks, rounded
+from fedrt.learning.codecs.feedback import make_format, receive
+from fedrt.learning.codecs.formats import as_float32
 from fedrt.learning.engines.engine import DeviceResults, IntArray, TrainingOrder
+from fedrt.messages import message_bytes
+
+BUFFER_BYTES = 4
+"""Of a number that is sent beside the parameters, such as a running mean."""
+HEAVY = 2**20
+"""Numbers that are worth a thread."""
+
+Program = Callable[..., Tensor]
+"""`receive_blocks`, or the same compiled for tensors of some sizes."""
 
 
 class Uplink:
-    """Sends the models of an order's devices and records their message sizes."""
+    """Sends the models of an order's devices, and records their messages' lengths.
+
+    Devices of one order may use several codecs; those that round to levels are sent together.
+    """
 
     def __init__(
-        self, codec: Codec, num_parameters: int, order: TrainingOrder, results: DeviceResults
+        self,
+        codec: Codec | None,
+        num_parameters: int,
+        order: TrainingOrder,
+        results: DeviceResults,
+        program: Callable[[list[Tensor]], Program] = lambda tensors: receive_blocks,
     ) -> None:
-        self.codec, self.num_parameters = codec, num_parameters
-        self.order, self.results = order, results
+        self.codec, self.size = codec, num_parameters
+        self.order, self.results, self.program = order, results, program
+        self.states, self.row = order.codec_state, order.state_row
+        self.waiting: list[tuple[IntArray, Tensor]] = []
+        self.share: float | None = None
+        self.names: list[str] | None = None
+        if isinstance(codec, ErrorFeedback):
+            self.share, self.names = codec.share, [codec.name] * len(order.devices)
+        if order.codec is not None:
+            self.names = [order.menu[number] for number in order.codec.tolist()]
 
-    def send(self, place: IntArray, starts: Tensor, trained: Tensor) -> Tensor:
-        """The models that the edge servers decode, for devices at the given places in the order.
+    def send(self, place: IntArray, models: Tensor, edge: Tensor, trained: Tensor) -> None:
+        """Replace what devices at the given places in the order trained by what servers decode.
 
-        Each has trained from its row of `starts`.
+        The device in row n started from the row edge[n] of `models`. Rows after those of the
+        places stand for nobody, and may change.
         """
-        before = self.order.codec_state
-        states = None if before is None else before[place]
-        sent = transmit(self.codec, starts, trained, states, self.num_parameters)
-        self.results.sent_bytes[place] = sent.sent_bytes
-        if self.results.codec_state is not None:
-            self.results.codec_state[place] = sent.states
-        return sent.rows
+        if self.row is None or self.states is None:
+            # An order that is tried out: its devices remember nothing yet.
+            feedback = self.codec if self.names is None else ErrorFeedback("float32")
+            self.row = np.arange(len(self.order.devices))
+            self.states = first_states(feedback, len(self.row), self.size, models)
+        buffers = BUFFER_BYTES * (trained.shape[1] - self.size)
+        if self.names is None:
+            self._send_own(place, models[edge[: len(place)]], trained)
+            assert self.codec is not None
+            self.results.sent_bytes[place] = message_length(self.codec, self.size) + buffers
+            return
+        names = [self.names[n] for n in place.tolist()]
+        lengths = {name: message_bytes(name, self.size, self.share) for name in set(names)}
+        self.results.sent_bytes[place] = [lengths[name] + buffers for name in names]
+        assert self.states is not None
+        given = (models, edge, trained, self.states, self.row[place])
+        squares = self._send_shipped(names, *given)
+        self.waiting.append((place, squares))
+
+    def settle(self) -> None:
+        """Fill in the results that a GPU may still have been at work on."""
+        for place, squares in self.waiting:
+            norms = squares.double().sqrt().cpu().numpy()
+            self.results.update_norm[place], self.results.left_norm[place] = norms
+        self.waiting = []
+
+    def _send_own(self, place: IntArray, starts: Tensor, trained: Tensor) -> None:
+        states, count = self.states, len(place)
+        assert self.codec is not None
+        assert self.row is not None
+        if states is None:
+            trained[:count] = send_own(self.codec, starts, trained[:count], None, self.size).rows
+            return
+        at = torch.as_tensor(self.row[place], device=states.device)
+        sent = send_own(self.codec, starts, trained[:count], states[at], self.size)
+        assert sent.states is not None
+        trained[:count], states[at] = sent.rows, sent.states
+
+    def _send_shipped(
+        self,
+        names: list[str],
+        models: Tensor,
+        edge: Tensor,
+        trained: Tensor,
+        states: Tensor,
+        row: IntArray,
+    ) -> Tensor:
+        """Send through shipped codecs; the squared norms of updates and of what is left."""
+        count, size = len(names), self.size
+        if trained.dtype == torch.float32 and set(names) <= GRIDS.keys():
+            if trained.device.type == "cpu":
+                return _by_kernel(models, edge, trained, states, row, size, names)
+            return self._by_program(models, edge, trained, states, row, names)
+        at = torch.as_tensor(row, device=states.device)
+        starts = models[edge[:count], :size]
+        decoded_of = lambda rows: self._decoded(names, rows)  # noqa: E731
+        found = receive(decoded_of, starts, trained[:count, :size], states[at])
+        trained[:count, :size], states[at] = found.models, found.left
+        return found.squares
+
+    def _by_program(
+        self,
+        models: Tensor,
+        edge: Tensor,
+        trained: Tensor,
+        states: Tensor,
+        row: IntArray,
+        names: list[str],
+    ) -> Tensor:
+        """The same where all devices round to levels, on a GPU; nothing waits for it here."""
+        # A program is compiled for whole chunks: the last device stands in for those that lack.
+        count, lacking, size = len(names), len(trained) - len(names), self.size
+        levels = grid_rows((*names, *names[-1:] * lacking), trained.device)
+        if count == len(trained) == len(states) and bool((row == np.arange(count)).all()):
+            given = [models[:, :size], edge, trained[:, :size], states, *levels]
+            return self.program(given)(*given)
+        at = torch.as_tensor(np.pad(row, (0, lacking), mode="edge"), device=states.device)
+        mine = states[at]
+        given = [models[:, :size], edge, trained[:, :size], mine, *levels]
+        squares = self.program(given)(*given)[:, :count]
+        states[at[:count]] = mine[:count]
+        return squares
+
+    def _decoded(self, names: list[str], rows: Tensor) -> Tensor:
+        """What the rows' messages decode to, each under its codec."""
+        decoded = torch.empty_like(rows)
+        levelled = [n for n, name in enumerate(names) if name in GRIDS]
+        if levelled:
+            levels = grid_rows(tuple(names[n] for n in levelled), rows.device)
+            decoded[levelled] = rounded(as_float32(rows[levelled]), *levels).to(rows.dtype)
+        for name in sorted(set(names) - GRIDS.keys()):
+            which = [n for n, own in enumerate(names) if own == name]
+            decoded[which] = make_format(name, self.share).decoded(rows[which])
+        return decoded
+
+
+def _by_kernel(
+    models: Tensor,
+    edge: Tensor,
+    trained: Tensor,
+    states: Tensor,
+    row: IntArray,
+    size: int,
+    names: list[str],
+) -> Tensor:
+    """The same on a processor, device by device and several at a time."""
+    from fedrt.learning.codecs.send_kernel import send_rows
+
+    count, grids = len(names), [GRIDS[name] for name in names]
+    squares = np.zeros((2, count))
+    levels, share, most = (np.array(values) for values in zip(*grids, strict=True))
+    given = (models.numpy(), edge.numpy(), trained.numpy(), states.numpy(), row, size)
+    rules = (levels, share.astype(np.float32), most, squares)
+    threads = min(torch.get_num_threads(), count, 1 + count * size // HEAVY)
+    shares = np.array_split(np.arange(count), threads)
+    if threads == 1:
+        send_rows(*given, *rules, shares[0])
+    else:
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(lambda mine: send_rows(*given, *rules, mine), shares))
+    return torch.from_numpy(squares)

@@ -80,7 +80,7 @@ class SequentialEngine:
             augmentation = torch.as_tensor(self.batches.draw_augmentation(*draw), device=device)
         seeds = self.batches.draw_seeds(order.t, order.r, order.devices).tolist()
         given, uplink = self.method.inputs_at(order.t), None
-        if self.method.codec is not None:
+        if self.method.codec is not None or order.codec is not None:
             uplink = Uplink(self.method.codec, self.model.num_parameters, order, results)
         with own_randomness(device) as generator:
             for n, edge in enumerate(order.edge_of_device.tolist()):
@@ -93,6 +93,8 @@ class SequentialEngine:
                 state = self.model.state()
                 results.largest[n], results.sent_bytes[n] = float(state.abs().max()), state.nbytes
                 if uplink is not None:
-                    state = uplink.send(np.array([n]), models[edge][None], state[None])[0]
+                    at = torch.as_tensor([edge], device=device)
+                    uplink.send(np.array([n]), models, at, state[None])
+                    uplink.settle()
                     results.largest[n] = np.maximum(results.largest[n], float(state.abs().max()))
                 yield n, state

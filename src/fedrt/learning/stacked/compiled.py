@@ -17,6 +17,7 @@ import torch._inductor.config
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from fedrt.learning.codecs.blocks import receive_blocks
 from fedrt.learning.engines.method import StepInputs
 from fedrt.learning.engines.samples import TensorSamples, augment, normalised
 from fedrt.learning.models.flat import FlatModel, split_rows
@@ -39,6 +40,15 @@ def shared_program(key: Any, function: Program, example: tuple[Any, ...]) -> Pro
             written = make_fx(lambda *tensors: function(*tensors))(*example)
         PROGRAMS[key] = torch.compile(written, dynamic=False, fullgraph=True)
     return PROGRAMS[key]
+
+
+def compiled_coding(tensors: list[Tensor]) -> Program:
+    """The coding of updates (`receive_blocks`) compiled for tensors like these."""
+    sizes = [(tuple(tensor.shape), tensor.stride(), str(tensor.device)) for tensor in tensors]
+    key = ("coding", repr(sizes))
+    # The function writes to what it is given: it is written out on copies.
+    example = () if key in PROGRAMS else tuple(tensor.clone() for tensor in tensors)
+    return shared_program(key, receive_blocks, example)
 
 
 def _tried_kernels() -> AbstractContextManager[None]:

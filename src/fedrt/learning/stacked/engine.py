@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedrt.data.batches import Batches
+from fedrt.learning.codecs.blocks import receive_blocks
 from fedrt.learning.engines.engine import (
     DeviceResults,
     Trained,
@@ -22,7 +23,7 @@ from fedrt.learning.engines.local_steps import PlainSteps
 from fedrt.learning.engines.method import Method, StepInputs
 from fedrt.learning.engines.samples import TensorSamples
 from fedrt.learning.engines.screening import EdgeServer, needs_rows, train_edge_by_edge
-from fedrt.learning.engines.sending import Uplink
+from fedrt.learning.engines.sending import Program, Uplink
 from fedrt.learning.models.architectures import model_code
 from fedrt.learning.models.flat import FlatModel
 from fedrt.learning.stacked.stack import STACKED_FORMS, StackedModule
@@ -90,14 +91,16 @@ class StackedEngine:
         stacked = StackedModule(model.module, form="grouped" if plain else self.form)
         self.notes = [] if plain else stacked.notes
         self.rule = StepRule(stacked, samples, method, half)
+        self.coding: Callable[[list[Tensor]], Program] = lambda tensors: receive_blocks
         self.all_steps: Callable[..., tuple[Tensor, Tensor]] = self._take_steps
         if plain:
             last = self.form == "channels-last"
             self.all_steps = PlainSteps(model, samples, method, half, last)
         if compiled:
-            from fedrt.learning.stacked.compiled import CompiledSteps
+            from fedrt.learning.stacked.compiled import CompiledSteps, compiled_coding
 
             self.all_steps = CompiledSteps(self.rule, model)
+            self.coding = compiled_coding
         self.ahead: tuple[bytes, _Draws] | None = None
 
     def train(self, models: Tensor, order: TrainingOrder) -> Trained:
@@ -136,8 +139,8 @@ class StackedEngine:
         results = DeviceResults.blank(order)
         results.sent_bytes[:] = models.element_size() * models.shape[1]
         uplink, codec = None, self.method.codec
-        if codec is not None:
-            uplink = Uplink(codec, self.model.num_parameters, order, results)
+        if codec is not None or order.codec is not None:
+            uplink = Uplink(codec, self.model.num_parameters, order, results, self.coding)
         blocks, given = self._blocks(order), self.method.inputs_at(order.t)
         for places in blocks:
             block = np.concatenate(places)
@@ -149,9 +152,7 @@ class StackedEngine:
                     joined, losses = self._train_chunk(models, chunk, given)
                 largest = _largest(joined)
                 if uplink is not None:
-                    count = len(place)
-                    starts = models[chunk.edges[:count]]
-                    joined[:count] = uplink.send(place, starts, joined[:count])
+                    uplink.send(place, models, chunk.edges, joined)
                     largest = torch.maximum(largest, _largest(joined))
                 if total is not None:
                     _add_up(total, chunk, joined)
@@ -165,6 +166,8 @@ class StackedEngine:
             for place, both in waiting:
                 found = both.cpu().numpy()[:, : len(place)]
                 results.loss_sum[place], results.largest[place] = found
+            if uplink is not None:
+                uplink.settle()
         return results
 
     def _blocks(self, order: TrainingOrder) -> list[list[IntArray]]:

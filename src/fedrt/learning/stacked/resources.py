@@ -60,14 +60,18 @@ def tensors_in(value: Any) -> dict[int, int]:
 def refuse_too_little(sent: Any, own: Iterable[int], workers: int) -> None:
     """Raise an error if there is too little shared memory, or too few files can be open."""
     found = tensors_in(sent)
-    needed = sum(found.values()) + sum(own)
+    refuse_full(sum(found.values()) + sum(own), workers)
+    _raise_file_limit(workers, len(found) + 3 * workers + SPARE_FILES)
+
+
+def refuse_full(needed: int, workers: int) -> None:
+    """Raise an error if there is too little shared memory."""
     free = _free_bytes()
     if free is not None and needed > free:
         raise FedrtError(
             f"`workers` {workers}: needs {_mb(needed)} of shared memory, {SHARED} has {_mb(free)}:"
             f" give `workers` 1, or more of it (docker run --shm-size={_mb(2 * needed, unit='m')})"
         )
-    _raise_file_limit(workers, len(found) + 3 * workers + SPARE_FILES)
 
 
 def _free_bytes() -> int | None:

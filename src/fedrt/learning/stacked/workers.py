@@ -12,6 +12,7 @@ import sys
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from itertools import pairwise
 from multiprocessing import resource_tracker
 from typing import Any
@@ -32,6 +33,7 @@ from fedrt.learning.engines.engine import (
 )
 from fedrt.learning.stacked.engine import StackedEngine
 from fedrt.learning.stacked.resources import refuse_too_little, scarce, why_it_died
+from fedrt.learning.stacked.shared_states import SharedStates, StatesForm, receive_states
 from fedrt.system.children import SAFE_PATH, environment
 from fedrt.system.signals import uninterrupted
 
@@ -62,6 +64,7 @@ class WorkerEngine:
         self.form: str = getattr(make, "form", "grouped")
         self.models = torch.empty_like(models).share_memory_()  # type: ignore[no-untyped-call]
         self.totals = torch.zeros((workers, *models.shape), dtype=torch.float64).share_memory_()  # type: ignore[no-untyped-call]
+        self.states: SharedStates | None = None
         # An object of Python code cannot be sent: a copy of this process has it.
         copied: bool = getattr(make, "copied", False)
         context: Any = mp.get_context("fork" if copied else "spawn")
@@ -86,7 +89,34 @@ class WorkerEngine:
                 raise told from None
             raise
 
+    def hold_states(self, states: Tensor) -> Tensor:
+        """The states in memory that the processes see; of a second trainer, those it has."""
+        if self.states is not None:
+            return states
+        self.states = SharedStates(states, len(self.links))
+        for number, (link, process) in enumerate(zip(self.links, self.processes, strict=True)):
+            self._send(number, self.states.form)
+            try:
+                self.states.send(link, process.pid)
+            except OSError:
+                raise self._why_it_died(number) from None
+        return self.states.tensor
+
     def train(self, models: Tensor, order: TrainingOrder) -> Trained:
+        if order.codec_state is None:
+            return self._train(models, order)
+        shared = self.hold_states(order.codec_state) if self.states is None else self.states.tensor
+        states, rows = order.codec_state, torch.as_tensor(order.state_row)
+        # A copy of the states is what a second trainer has, or one that shares its results.
+        own = states is not shared
+        if own:
+            shared[rows] = states[rows]
+        found = self._train(models, replace(order, codec_state=None))
+        if own:
+            states[rows] = shared[rows]
+        return found
+
+    def _train(self, models: Tensor, order: TrainingOrder) -> Trained:
         self.models.copy_(models)
         whole = self.whole_edges or order.screening is not None
         shares = split_order(order, len(self.links), whole_edges=whole)
@@ -101,9 +131,9 @@ class WorkerEngine:
             results.put(part, answer)
         return trained(models, self.totals.sum(0), order, results)
 
-    def _send(self, number: int, share: TrainingOrder) -> None:
+    def _send(self, number: int, what: TrainingOrder | StatesForm) -> None:
         try:
-            self.links[number].send(share)
+            self.links[number].send(what)
         except OSError:
             raise self._why_it_died(number) from None
 
@@ -126,6 +156,8 @@ class WorkerEngine:
             if process.is_alive():
                 process.kill()
                 process.join()
+        if self.states is not None:
+            self.states.close()
 
 
 def split_order(
@@ -160,13 +192,16 @@ def _work(make: MakeEngine, link: Any, models: Tensor, total: Tensor, others: li
     torch.set_num_threads(1)
     # Where the parent has gone, or never said a word, there is nobody to tell.
     with suppress(EOFError, ConnectionError):
-        engine = None
+        engine, states = None, None
         while True:
             order = link.recv()
+            if isinstance(order, StatesForm):
+                states = receive_states(link, order)
+                continue
             try:
                 engine = engine or make()
                 total.zero_()
-                answer: Any = engine.add_up(models, order, total)
+                answer: Any = engine.add_up(models, replace(order, codec_state=states), total)
             except Exception as error:
                 answer = scarce(error) or _sendable(error)
             link.send(answer)

@@ -1,6 +1,5 @@
 """An update codec of your own: the greatest changes are sent, the rest waits its turn.
-cd examples && fedrt run --set learning.upload=own_codec:TopK
-"""
+cd examples && fedrt run --set learning.upload=own_codec:TopK"""
 
 import numpy as np
 import torch
@@ -15,19 +14,18 @@ class TopK:
     def init(self, size):  # what each device remembers from one message to the next
         return torch.zeros(size)
 
-    def message_bytes(self, size):  # a message is as long whatever is in it: plans count on that
-        return 8 + 12 * max(1, int(self.share * size))
+    def message_bytes(self, size):  # of every message, whatever is in it: plans count on it
+        return 8 + 12 * max(1, int(self.share * size))  # a place of 8 bytes and a value of 4
 
     def encode(self, update, state):
         whole = update + state
-        kept = whole.abs().topk(max(1, int(self.share * len(whole)))).indices
+        kept = whole.abs().topk(self.message_bytes(len(whole)) // 12).indices
         parts = (np.array([len(whole)]), kept.numpy(), whole[kept].float().numpy())
         message = b"".join(part.tobytes() for part in parts)
         return message, whole - self.decode(message)
 
     def decode(self, message):
-        count = (len(message) - 8) // 12  # a place of 8 bytes and a value of 4 for each
-        size, *places = np.frombuffer(message, np.int64, count + 1)
+        size, *places = np.frombuffer(message, np.int64, len(message) // 12 + 1)
         update = np.zeros(size, np.float32)
-        update[places] = np.frombuffer(message, np.float32, offset=8 * (count + 1))
+        update[places] = np.frombuffer(message, np.float32)[-len(places) :]
         return torch.from_numpy(update)

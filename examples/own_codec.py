@@ -1,5 +1,6 @@
 """An update codec of your own: the greatest changes are sent, the rest waits its turn.
-cd examples && fedrt run --set learning.upload=own_codec:TopK"""
+cd examples && fedrt run --set learning.upload=own_codec:TopK
+"""
 
 import numpy as np
 import torch

@@ -65,7 +65,7 @@ PARTS = {
 @pytest.mark.parametrize("name", PARTS)
 def test_an_own_part_of_training_is_short_and_stands_in_the_docs(name):
     text = (EXAMPLES / f"{name}.py").read_text()
-    assert len(text.splitlines()) <= 30
+    assert len(text.splitlines()) <= 32
     shown = (EXAMPLES.parent / "docs" / "extending.md").read_text()
     assert text[text.index("class ") :] in shown
 

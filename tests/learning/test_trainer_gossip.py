@@ -27,7 +27,7 @@ pytestmark = pytest.mark.numerical
 INT4 = "learning.gossip=int4"
 NORMED = (
     "learning.model='support.trained:Normed'",
-    "learning.model_bits=10496",
+    "learning.model_bits=10176",
     "learning.model_buffers=9",
 )
 
@@ -118,13 +118,19 @@ def test_equal_work_is_shared_and_other_copies_are_not():
     assert keys[0] != keys[1]
 
 
-def test_a_model_with_other_buffers_than_are_charged_is_noted():
-    def notes(*settings):
-        lines = make_setup(SimulatedWorld(small(*NORMED, *settings), 0)).notes
-        return [line for line in lines if "buffers" in line]
+@pytest.mark.parametrize("coded", [INT4, "learning.upload=int4"])
+def test_messages_that_would_be_charged_for_another_model_are_refused(coded):
+    def make(*settings):
+        return make_setup(SimulatedWorld(small(*NORMED, *settings), 0))
 
-    assert notes() == notes(INT4) == notes("learning.model_buffers=0") == []
-    assert notes(INT4, "learning.model_buffers=0") == [
-        "note: messages are charged for 0 numbers beside the parameters, but the model holds 9;"
-        " set learning.model_buffers = 9"
+    make(coded)
+    make("learning.model_buffers=0", "learning.model_bits=999")
+    with pytest.raises(InputError) as error:
+        make(coded, "learning.model_buffers=0", "learning.model_bits=999")
+    size = make().model.num_parameters
+    assert error.value.lines == [
+        f"scenario.learning.model_bits = 999.0: must be {32 * size}, or 'measured', with a codec:"
+        f" the model has {size} parameters of 32 bit",
+        "scenario.learning.model_buffers = 0: must be 9 with a codec: what the model holds beside"
+        " its parameters",
     ]

@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from fedrt.data.batches import Batches
@@ -31,6 +29,7 @@ from fedrt.learning.models.architectures import (
     model_for,
 )
 from fedrt.learning.models.flat import FlatModel
+from fedrt.learning.notes import batch_note, layout_note, refuse_other_lengths, size_note
 from fedrt.learning.stacked.engine import StackedEngine
 from fedrt.learning.stacked.tuning import (
     BRIEF,
@@ -53,8 +52,7 @@ from fedrt.learning.stacked.tuning_cache import (
 from fedrt.learning.stacked.workers import WorkerEngine
 from fedrt.learning.tasks import make_task
 from fedrt.scenario.code import training_paths
-from fedrt.scenario.model import Learning, Scenario
-from fedrt.scenario.sizes import NUMBER_BITS, buffer_bits
+from fedrt.scenario.model import Scenario
 from fedrt.system.plugins import offers
 from fedrt.validation import problem
 from fedrt.world.world import World
@@ -290,15 +288,15 @@ def make_material(world: World, where: torch.device, data_dir: Path | None) -> M
     module = model_for(learning, samples.shape, dataset.num_classes, world.seed)
     check_trains(module, learning.model, samples.shape, learning.batch_size)
     model = FlatModel(module, dtype, where)
+    refuse_other_lengths(learning, world.model_bits, model)
     if where.type == "cpu" and "OMP_NUM_THREADS" not in os.environ and model.size < SMALL_MODEL:
         # Threads cost a small model more than they bring: twice the time with two.
         torch.set_num_threads(1)
     notes = (
         *dataset.notes,
-        *_size_note(world.model_bits, model.num_parameters),
-        *_buffer_note(learning, model.size - model.num_parameters),
-        *_layout_note(samples.shape),
-        *_batch_note(parts.sizes, learning.batch_size),
+        *size_note(world.model_bits, model.num_parameters),
+        *layout_note(samples.shape),
+        *batch_note(parts.sizes, learning.batch_size),
     )
     return Material(samples, batches, model, parts, data_digest(dataset), notes)
 
@@ -358,51 +356,6 @@ def _operations(material: Material) -> float:
     except Exception:
         # A user's module may have reasons to refuse a single sample.
         return math.inf
-
-
-def _size_note(model_bits: float, parameters: int) -> tuple[str, ...]:
-    """A note if the scenario's `model_bits` is not the size of the model that trains."""
-    bits = NUMBER_BITS * parameters
-    if abs(model_bits - bits) <= 1e-3 * bits:
-        return ()
-    return (
-        f"note: scenario.learning.model_bits = {model_bits:.6g}, but the model has {parameters}"
-        f" parameters, {bits} bit; 'measured' takes them",
-    )
-
-
-def _buffer_note(learning: Learning, buffers: int) -> tuple[str, ...]:
-    """A note if messages of a codec are charged for other buffers than they carry."""
-    charged = round(buffer_bits(learning) / NUMBER_BITS)
-    coded = {learning.upload, learning.gossip} - {None, "none"}
-    if not coded or charged == buffers:
-        return ()
-    return (
-        f"note: messages are charged for {charged} numbers beside the parameters, but the model"
-        f" holds {buffers}; set learning.model_buffers = {buffers}",
-    )
-
-
-def _batch_note(sizes: NDArray[np.int64], batch_size: int) -> tuple[str, ...]:
-    """A note if a batch is larger than the data of some device."""
-    few = int((sizes < batch_size).sum())
-    if not few:
-        return ()
-    return (
-        f"note: {few} of {len(sizes)} devices hold fewer samples than learning.batch_size ="
-        f" {batch_size}, the least {sizes.min()}: their batches have samples several times",
-    )
-
-
-def _layout_note(shape: tuple[int, ...]) -> tuple[str, ...]:
-    """A note if images seem to have their channels first in the file."""
-    if len(shape) != 3 or not (shape[1] in (1, 3) and shape[0] == shape[2] > 4):
-        return ()
-    channels, height, width = shape
-    return (
-        f"note: inputs are taken as {height} x {width} with {channels} channels; if they are"
-        f" {width} x {channels} with {height}, put the channels last",
-    )
 
 
 def find_device(name: str) -> torch.device:

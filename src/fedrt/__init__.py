@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fedrt.system.lazy import export
+from fedrt.system.lazy import export as load_late
 
 __version__ = "0.1.0"
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fedrt.api import bound as bound
     from fedrt.api import compare as compare
     from fedrt.api import estimate as estimate
+    from fedrt.api import export as export
     from fedrt.api import front as front
     from fedrt.api import plan as plan
     from fedrt.api import report as report
@@ -72,12 +73,12 @@ if TYPE_CHECKING:
     from fedrt.world import SimulatedWorld as SimulatedWorld
     from fedrt.world import World as World
 else:
-    __getattr__, __dir__, __all__ = export(
+    __getattr__, __dir__, __all__ = load_late(
         __name__,
         {
             "api": (
-                "ComparisonResult Page RunResult StudyResult bound compare estimate front plan "
-                "report run scenario size sweep watch"
+                "ComparisonResult Page RunResult StudyResult bound compare estimate export front "
+                "plan report run scenario size sweep watch"
             ),
             "errors": "FedrtError InfeasibleError InputError",
             "scenario": "Scenario load_scenario preset_names read_scenario scenario_text",

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fedrt.system.lazy import export
+from fedrt.system.lazy import export as load_late
 
 if TYPE_CHECKING:
     from fedrt.api.estimates import estimate as estimate
+    from fedrt.api.estimates import front as front
+    from fedrt.api.estimates import sweep as sweep
+    from fedrt.api.models import export as export
     from fedrt.api.pages import report as report
     from fedrt.api.pages import watch as watch
     from fedrt.api.results import ComparisonResult as ComparisonResult
@@ -19,20 +22,18 @@ if TYPE_CHECKING:
     from fedrt.api.scenarios import scenario as scenario
     from fedrt.api.sizes import bound as bound
     from fedrt.api.sizes import size as size
-    from fedrt.api.sweeps import front as front
-    from fedrt.api.sweeps import sweep as sweep
     from fedrt.api.training import compare as compare
     from fedrt.api.training import run as run
 else:
-    __getattr__, __dir__, __all__ = export(
+    __getattr__, __dir__, __all__ = load_late(
         __name__,
         {
-            "estimates": "estimate",
+            "estimates": "estimate front sweep",
+            "models": "export",
             "pages": "report watch",
             "results": "ComparisonResult Page Result RunResult StudyResult",
             "scenarios": "plan scenario",
             "sizes": "bound size",
-            "sweeps": "front sweep",
             "training": "compare run",
         },
     )

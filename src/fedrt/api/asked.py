@@ -209,6 +209,7 @@ def read_options(given: Mapping[str, Any]) -> RunOptions:
         "keep_checkpoints": read("keep_checkpoints", count, 2),
         "targets": tuple(share.read(_number(each), "`targets`", problems) for each in targets),
         "tensorboard": bool(asked.get("tensorboard", False)),
+        "keep_models": asked.get("keep_models"),
         "address": Maybe(Text(300)).read(asked.get("address"), "`address`", problems),
     }
     if str(options["device"]).partition(":")[0] == "meta":
@@ -225,7 +226,7 @@ LONGEST = 20
 
 OPTIONS = (
     *("engine", "device", "data_dir", "chunk", "workers", "checkpoint_every"),
-    *("keep_checkpoints", "targets", "tensorboard", "address"),
+    *("keep_checkpoints", "targets", "tensorboard", "keep_models", "address"),
 )
 
 

@@ -25,6 +25,7 @@ from fedrt.validation import shown
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
+    from torch import Tensor, nn
 
 Results = Mapping[str, Sequence[Summary]]
 
@@ -197,6 +198,18 @@ class RunResult(RunsResult):
     def run_folder(self, policy: str, seed: int) -> Path:
         """The folder of the run."""
         return self.folder
+
+    def model(self, which: str = "average") -> nn.Module:
+        """A trained model as a module of torch: the `average`, or that of a server, `edge:3`."""
+        from fedrt.api.models import read_model
+
+        return read_model(self.folder, which, self._objects)
+
+    def inputs(self, samples: Any) -> Tensor:
+        """Raw samples as the model takes them: normalised, images with their channels first."""
+        from fedrt.api.models import read_inputs
+
+        return read_inputs(self.folder).tensor(samples)
 
 
 class ComparisonResult(RunsResult):

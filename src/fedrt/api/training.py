@@ -69,6 +69,8 @@ class TrainingOptions(TypedDict, total=False):
     """The number of checkpoints to keep; the default is 2."""
     tensorboard: bool | None
     """Whether to log for TensorBoard too."""
+    keep_models: bool | None
+    """Whether a comparison keeps the models of its runs; a run by itself always does."""
     address: str | None
     """Of the Ray cluster to train on."""
 

@@ -22,6 +22,9 @@ def add(commands: Commands[Parser]) -> None:
     parser.add_argument("--resume", metavar="DIR", help="go on with a comparison that was stopped")
     add_training(parser)
     add_checkpoints(parser)
+    parser.add_argument(
+        "--keep-models", action="store_true", help="keep the final models, for fedrt export"
+    )
 
 
 def run(args: argparse.Namespace) -> None:

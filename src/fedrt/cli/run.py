@@ -69,7 +69,7 @@ def add_checkpoints(parser: Parser) -> None:
 def training_options(args: argparse.Namespace) -> dict[str, Any]:
     """The options of training as they were typed; None where nothing was."""
     names = ("engine", "address", "device", "chunk", "workers", "data_dir", "targets")
-    others = ("checkpoint_every", "keep_checkpoints", "tensorboard")
+    others = ("checkpoint_every", "keep_checkpoints", "tensorboard", "keep_models")
     return {name: getattr(args, name, None) or None for name in (*names, *others)}
 
 

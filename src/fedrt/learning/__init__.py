@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from fedrt.learning.engines.engine import Trained as Trained
     from fedrt.learning.engines.engine import TrainingOrder as TrainingOrder
     from fedrt.learning.engines.sequential import SequentialEngine as SequentialEngine
+    from fedrt.learning.exporting import Inputs as Inputs
+    from fedrt.learning.exporting import export_module as export_module
     from fedrt.learning.models.architectures import make_model as make_model
     from fedrt.learning.models.flat import FlatModel as FlatModel
     from fedrt.learning.setup import Setup as Setup
@@ -25,6 +27,7 @@ else:
         {
             "engines.engine": "DeviceResults DivergedError Engine Trained TrainingOrder",
             "engines.sequential": "SequentialEngine",
+            "exporting": "Inputs export_module",
             "models.architectures": "make_model",
             "models.flat": "FlatModel",
             "setup": "Setup make_setup",

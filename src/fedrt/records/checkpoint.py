@@ -89,6 +89,19 @@ class Checkpoints:
             return state, records, list(notes)
         return {}, [], [*notes, *(["no checkpoint is left: starting over"] if notes else [])]
 
+    def newest_models(self) -> NDArray[Any]:
+        """The edge models of the newest readable checkpoint, one per row."""
+        told = f"{self.checkpoints.parent}: has no models"
+        for path in self._all():
+            try:
+                models = _read(path).get("models")
+            except InputError as error:
+                told = str(error)
+                continue
+            if models is not None and models.ndim == 2 and models.dtype.kind == "f":
+                return models
+        raise InputError(f"{told}; a comparison keeps them with `keep_models`")
+
     def newest(self, size: RunSize) -> int:
         """The number of rounds before the newest complete checkpoint; 0 if there is none."""
         for path in self._all():
@@ -106,10 +119,14 @@ class Checkpoints:
         """The numbers of rounds of all checkpoints, newest first."""
         return sorted(_own_files(self.checkpoints), key=lambda path: int(path.stem), reverse=True)
 
-    def clear(self) -> None:
-        """Delete the checkpoints and records of a finished run."""
+    def clear(self, *, keep_models: bool = False) -> None:
+        """Delete the records of a finished run, and its checkpoints but perhaps the last."""
         self.clear_records()
-        _remove_own(self.checkpoints)
+        if not keep_models:
+            _remove_own(self.checkpoints)
+            return
+        for path in self._all()[1:]:
+            path.unlink(missing_ok=True)
 
     def clear_records(self) -> None:
         """Delete the records of a finished run; its tables hold the same."""

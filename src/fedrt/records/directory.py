@@ -5,6 +5,7 @@
     identity.json     what a run that can resume is made from; it resumes with that only
     environment.json  versions, machine, commit
     rounds.parquet  edges.parquet  links.parquet  devices.parquet
+    inputs.json       what the model of a trained run takes
     partition.parquet the data of a trained run: samples of each class on each device
     summary.json      the outcome; there when the run has ended
 

@@ -28,6 +28,8 @@ class RunOptions:
     targets: tuple[float, ...] = setting(Listed(Real(least=0, most=1)), ())
     tensorboard: bool = setting(Flag(), False)
     device_rows: bool | None = setting(Maybe(Flag()), None)
+    keep_models: bool | None = setting(Maybe(Flag()), None)
+    """Whether a comparison keeps the models of its runs; a run by itself always does."""
     address: str | None = setting(Maybe(Text(300)), None)
     """Of the cluster that the ray engine trains on; none: one of its own on this machine."""
 

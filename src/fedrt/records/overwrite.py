@@ -19,7 +19,7 @@ from fedrt.records.directory import BEFORE, RunDirectory, read_opened
 from fedrt.system.inputs import parse_json, read_text
 
 FILES = re.compile(
-    r"((config|base)\.toml|(run|environment|identity|summary|comparison|tuning)\.json|points\.jsonl"
+    r"((config|base)\.toml|(run|environment|identity|inputs|summary|comparison|tuning)\.json|points\.jsonl"
     r"|page\.html|\.lock|\..*\.torn|(devices|links|edges|rounds|partition)\.parquet"
     r"|(sweep|front|size|bound)\.(json|csv)|(accuracy|sweep|front|size)\.(png|svg|pdf))"
 )

@@ -182,13 +182,13 @@ def _compare_on(
                 jobs[name] = job
             else:
                 ended[name] = outcome
-                job.checkpoints.clear()
+                job.checkpoints.clear(keep_models=bool(said.options.keep_models))
         if jobs:
             _train_together(seed, said, jobs, progress, note)
         for name, job in jobs.items():
             assert job.summary is not None
             ended[name] = job.summary
-            job.checkpoints.clear()
+            job.checkpoints.clear(keep_models=bool(said.options.keep_models))
     return {name: ended[name] for name in said.policies}
 
 
@@ -227,7 +227,7 @@ def _train_together(
             job.check(setup, tuning_file)
         for name, records in _restore(seed, said, jobs, trainers, note).items():
             job, trainer = jobs[name], trainers[name]
-            job.directory.save_partition(setup.parts.class_counts(), setup.parts.edge_of_device)
+            job.save_inputs(setup)
             # A new policy for every seed, as separate runs would have: it may keep a state.
             steps = job.rounds(world, make_policy(name), trainer, records)
             rounds.append((name, stack.enter_context(closing(steps))))

@@ -36,7 +36,7 @@ from fedrt.runs.rounds import GlobalRound
 from fedrt.scenario import Scenario
 from fedrt.studies.branch import BRANCH, Past, branch_identity, branched_rounds, past_of
 from fedrt.system.extras import need
-from fedrt.system.files import gone_unless
+from fedrt.system.files import gone_unless, write_json
 from fedrt.system.signals import uninterrupted
 from fedrt.system.torn import clear_torn
 from fedrt.world.simulated import SimulatedWorld
@@ -192,8 +192,7 @@ def _train(
         if records:
             trainer.restore(state)
             note(f"going on after global round {len(records) - 1}")
-        parts = trainer.setup.parts
-        job.directory.save_partition(parts.class_counts(), parts.edge_of_device)
+        job.save_inputs(trainer.setup)
         past = _past(job, run, policy, data_dir)
         with closing(job.rounds(world, policy, trainer, records, past)) as rounds:
             for done in rounds:
@@ -241,6 +240,14 @@ class Job:
         tuning = read_tuning_file(tuning_file)
         free = {} if tuning is None or self.begun else {KEY: dict(tuning)}
         check_later(self.directory.path, self.identity, {DATA: setup.data_digest}, free)
+
+    def save_inputs(self, setup: Setup) -> None:
+        """Save who holds which samples, and what the model takes."""
+        from fedrt.learning.exporting import Inputs
+
+        parts = setup.parts
+        self.directory.save_partition(parts.class_counts(), parts.edge_of_device)
+        write_json(self.directory.path / "inputs.json", asdict(Inputs.of(setup)))
 
     def rounds(
         self,

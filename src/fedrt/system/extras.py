@@ -16,6 +16,8 @@ EXTRAS: dict[str, tuple[str, str | None]] = {
     "ray": ("ray", "ray"),
     "tomli_w": ("tomli-w", None),
     "pandas": ("pandas", None),
+    "safetensors": ("safetensors", "export"),
+    "onnxscript": ("onnx and onnxscript", "export"),
 }
 """Module -> the name a person knows it by, and the extra of this package that brings it.
 

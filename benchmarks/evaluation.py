@@ -24,7 +24,7 @@ from control import commit, machine, summary
 
 from fedrt.data.catalogue import load_dataset
 from fedrt.learning.engines.samples import TensorSamples
-from fedrt.learning.evaluate import Accuracies, make_accuracies
+from fedrt.learning.evaluate import Evaluate, make_evaluation
 from fedrt.learning.models.architectures import make_model
 from fedrt.learning.models.flat import FlatModel
 from fedrt.learning.tasks import Classification
@@ -47,11 +47,11 @@ def compare(name: str, dataset: str, args: argparse.Namespace) -> dict[str, Any]
     images = len(samples.test)
     model = FlatModel(make_model(name, samples.shape, 10, 0), torch.float32, samples.device)
     states = model.state()[None]
-    ways: dict[str, Accuracies] = {
-        word: make_accuracies(model, samples, Classification(), False, form=form, compiled=False)
+    ways: dict[str, Evaluate] = {
+        word: make_evaluation(model, samples, Classification(), False, form=form, compiled=False)
         for word, form in (("plain", None), ("stacked", FORMS[name]))
     }
-    found = {word: way(states)[0] for word, way in ways.items()}
+    found = {word: float(way(states)[0, 0]) for word, way in ways.items()}
     if abs(found["plain"] - found["stacked"]) * images > MOST_APART:
         raise SystemExit(f"{name}: the two ways differ: {found}")
     took: dict[str, list[float]] = {word: [] for word in ways}

@@ -40,9 +40,10 @@ from fedrt.data.catalogue import Dataset
 from fedrt.errors import FedrtError
 from fedrt.learning.engines.engine import Engine, TrainingOrder
 from fedrt.learning.engines.samples import TensorSamples
+from fedrt.learning.material import DTYPES
 from fedrt.learning.models.architectures import make_model
 from fedrt.learning.models.flat import FlatModel
-from fedrt.learning.setup import DEFAULT_CHUNK, DTYPES, ENGINES, WorkerRecipe, make_stacked
+from fedrt.learning.setup import DEFAULT_CHUNK, ENGINES, WorkerRecipe, make_stacked
 from fedrt.learning.stacked.engine import StackedEngine
 from fedrt.learning.stacked.tuning import choose, measure
 from fedrt.learning.stacked.workers import WorkerEngine

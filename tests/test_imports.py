@@ -20,6 +20,7 @@ ORDER = [
     {"errors", "units", "graph", "seeding", "arrays", "validation", "quantities", "messages"}
     | {"system"},
     {"scenario"},
+    {"measures"},
     {"world"},
     {"plan", "rounds", "ledger"},
     {"cost"},

@@ -9,7 +9,8 @@ from support.data_files import write_own
 from support.learning_cases import small
 
 from fedrt.errors import InputError
-from fedrt.learning.setup import make_material, make_setup
+from fedrt.learning.material import make_material
+from fedrt.learning.setup import make_setup
 from fedrt.world.simulated import SimulatedWorld
 
 pytestmark = pytest.mark.numerical

@@ -15,9 +15,10 @@ from fedrt.data.catalogue import Dataset
 from fedrt.learning.engines.engine import Engine, TrainingOrder
 from fedrt.learning.engines.method import Method, make_method
 from fedrt.learning.engines.samples import TensorSamples
+from fedrt.learning.material import DTYPES
 from fedrt.learning.models.architectures import MODELS, LeNet5, ResNet20, make_model
 from fedrt.learning.models.flat import FlatModel
-from fedrt.learning.setup import DTYPES, ENGINES
+from fedrt.learning.setup import ENGINES
 from fedrt.scenario import Scenario
 from support.tiny import tiny
 

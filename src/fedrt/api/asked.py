@@ -14,6 +14,7 @@ from typing import Any
 
 from fedrt.api.data import Data, data_path
 from fedrt.errors import InputError
+from fedrt.measures import target_rule
 from fedrt.policies import POLICIES, Policy
 from fedrt.policies.spec import read_spec
 from fedrt.quantities import SEED
@@ -22,10 +23,11 @@ from fedrt.scenario import Scenario, load_scenario
 from fedrt.scenario.fields import table_of
 from fedrt.scenario.layers import given_path, plain
 from fedrt.scenario.load import Source
+from fedrt.scenario.model import Learning
 from fedrt.scenario.toml_text import toml_text
 from fedrt.studies.sweep import split_words
 from fedrt.system.plugins import GivenPath, Offer
-from fedrt.validation import Maybe, Real, Text, Whole, problem, shown
+from fedrt.validation import Maybe, Text, Whole, problem, shown
 
 ALL = "all"
 """The policies of everything that compares some, unless others are given: all shipped ones."""
@@ -181,14 +183,14 @@ def read_scenario_asked(
     return scenario
 
 
-def read_options(given: Mapping[str, Any]) -> RunOptions:
+def read_options(given: Mapping[str, Any], learning: Learning | None = None) -> RunOptions:
     """The options of a run, checked; those not given, or None, have their defaults."""
     asked = {name: value for name, value in given.items() if value is not None}
     unknown = [name for name in asked if name not in OPTIONS]
     if unknown:
         raise TypeError(f"unknown options: {', '.join(unknown)}")
     problems: list[str] = []
-    share, count, words = Real(least=0, most=1), Whole(1, 1_000_000), Text()
+    target, count, words = target_rule(learning), Whole(1, 1_000_000), Text()
 
     def read(name: str, rule: Any, default: Any = None) -> Any:
         if name not in asked:
@@ -207,7 +209,7 @@ def read_options(given: Mapping[str, Any]) -> RunOptions:
         "workers": read("workers", WORKERS),
         "checkpoint_every": read("checkpoint_every", count, 1),
         "keep_checkpoints": read("keep_checkpoints", count, 2),
-        "targets": tuple(share.read(_number(each), "`targets`", problems) for each in targets),
+        "targets": tuple(target.read(_number(each), "`targets`", problems) for each in targets),
         "tensorboard": bool(asked.get("tensorboard", False)),
         "keep_models": asked.get("keep_models"),
         "address": Maybe(Text(300)).read(asked.get("address"), "`address`", problems),

@@ -237,7 +237,7 @@ def _new_run(
     number, name = read_seed(0 if seed is None else seed), policy or "fedrt"
     with offered(objects.found):
         make_policy(name)
-    return _NewRun(scenario, name, number, read_options(options))
+    return _NewRun(scenario, name, number, read_options(options, scenario.learning))
 
 
 def _new_comparison(
@@ -251,7 +251,8 @@ def _new_comparison(
 ) -> ComparisonResult:
     need("training", "torch")
     asked = change.of(change.scenario, objects)
-    numbers, chosen = read_seeds(0 if seeds is None else seeds), read_options(options)
+    numbers = read_seeds(0 if seeds is None else seeds)
+    chosen = read_options(options, asked.learning)
     with offered(objects.found):
         for each in names:
             make_policy(each)  # complains before anything is made or overwritten
@@ -279,7 +280,8 @@ def _new_branch(
     run = read_run(source)
     if run.options is None:
         raise InputError(f"{source}: is a run without training; there is nothing to branch")
-    kept, asked = kept_options(source, run.options), read_options(options)
+    kept = kept_options(source, run.options)
+    asked = read_options(options, run.scenario.learning)
     changed = {
         field.name: getattr(asked, field.name)
         for field in fields(kept)

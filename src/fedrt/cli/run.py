@@ -55,8 +55,9 @@ def add_training(parser: Parser) -> None:
         action="append",
         default=[],
         dest="targets",
-        metavar="ACC",
-        help="tell when this accuracy (0 to 1) was reached; may be repeated",
+        metavar="X",
+        help="tell when this accuracy (0 to 1), or other measure of the task, was reached; may be"
+        " repeated",
     )
 
 

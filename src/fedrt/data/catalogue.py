@@ -25,6 +25,9 @@ IntArray = NDArray[np.int64]
 FIELD = "scenario.learning.dataset"
 KEYS = ("x_train", "y_train", "x_test", "y_test")
 WRITER_KEYS = ("writer_train", "writer_test")
+OWNER_KEYS = ("owner_train", "owner_test")
+"""The same by a name that fits all data."""
+MOST_TOKENS = 1_000_000
 NAMES = ("digits", *ORIGINALS)
 TEST_SHARE = {"digits": 0.2}
 WRITER_TEST_SHARE = 0.1
@@ -37,19 +40,26 @@ class Dataset:
     """Training and test samples with their labels.
 
     Images are (n, height, width, channels), uint8 or float32; a user's own data may be any
-    (n, ...) float32 array.
+    (n, ...) array of float32, or of int64, such as tokens. Labels are a class each, int64; or
+    (n, m) numbers, float32 or int64.
     """
 
     name: str
     train_images: NDArray[Any]
-    train_labels: IntArray
+    train_labels: NDArray[Any]
     test_images: NDArray[Any]
-    test_labels: IntArray
+    test_labels: NDArray[Any]
     num_classes: int
+    """How many classes, labels or tokens there are, or numbers to predict."""
     train_writer: IntArray | None = None
     test_writer: IntArray | None = None
     notes: tuple[str, ...] = ()
     """Notes on the data that the user should see before training."""
+
+    @property
+    def train_classes(self) -> IntArray | None:
+        """The class of each training sample; None where samples do not have one each."""
+        return self.train_labels if self.train_labels.ndim == 1 else None
 
 
 def load_dataset(
@@ -252,7 +262,9 @@ def _own_file(name: str, data_dir: Path | None) -> Dataset:
             raise InputError(f"{FIELD} = {shown(name)}: no such file here{also}")
     except (OSError, ValueError) as error:
         raise InputError(f"{FIELD} = {shown(name)}: {reason(error)}") from None
-    return _own(path.stem, path, read_npz_file(path, KEYS, (*WRITER_KEYS, "num_classes")))
+    return _own(
+        path.stem, path, read_npz_file(path, KEYS, (*WRITER_KEYS, *OWNER_KEYS, "num_classes"))
+    )
 
 
 def _own_function(name: str) -> Dataset:
@@ -279,10 +291,12 @@ def _own_function(name: str) -> Dataset:
 def _own(name: str, where: object, found: Mapping[str, NDArray[Any]]) -> Dataset:
     """A user's own data set, checked."""
     classes = None
+    found = _with_owners(where, found)
     if "num_classes" in found:
         given = found["num_classes"]
-        if given.ndim or given.dtype.kind not in "iu" or not 1 <= int(given) <= 10_000:
-            raise InputError(f"{where}: num_classes must be a whole number from 1 to 10000")
+        most = MOST_TOKENS if found["y_train"].ndim > 1 else 10_000
+        if given.ndim or given.dtype.kind not in "iu" or not 1 <= int(given) <= most:
+            raise InputError(f"{where}: num_classes must be a whole number from 1 to {most}")
         classes = int(given)
     train, test = (
         check_samples(
@@ -298,7 +312,14 @@ def _own(name: str, where: object, found: Mapping[str, NDArray[Any]]) -> Dataset
     if train.images.shape[1:] != test.images.shape[1:] or train.images.dtype != test.images.dtype:
         one, two = (f"{s.images.shape[1:]} of {s.images.dtype}" for s in (train, test))
         raise InputError(f"{where}: x_train holds {one}, x_test {two}: must be the same")
-    notes = tuple(f"note: {where}: {line}" for line in _label_notes(train, test, classes))
+    one, two = (f"{s.labels.shape[1:]} of {s.labels.dtype}" for s in (train, test))
+    if one != two:
+        raise InputError(f"{where}: y_train holds {one}, y_test {two}: must be the same")
+    notes: tuple[str, ...] = ()
+    if train.labels.ndim > 1:
+        classes = _count_of(where, train, test, classes)
+    else:
+        notes = tuple(f"note: {where}: {line}" for line in _label_notes(train, test, classes))
     if classes is None:
         classes = int(max(train.labels.max(), test.labels.max())) + 1
     writer = None if train.writer is None else test.writer
@@ -313,6 +334,31 @@ def _own(name: str, where: object, found: Mapping[str, NDArray[Any]]) -> Dataset
         writer,
         notes,
     )
+
+
+def _with_owners(where: object, found: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
+    """The arrays with owners under the names of writers; an error if both are given."""
+    for owner, writer in zip(OWNER_KEYS, WRITER_KEYS, strict=True):
+        if owner in found and writer in found:
+            raise InputError(f"{where}: {owner} and {writer} are the same: give one of them")
+    names = dict(zip(OWNER_KEYS, WRITER_KEYS, strict=True))
+    return {names.get(name, name): array for name, array in found.items()}
+
+
+def _count_of(where: object, train: Samples, test: Samples, given: int | None) -> int:
+    """The number of tokens of sequences, else of the numbers that each label has."""
+    tokens = train.images.dtype.kind == "i" and train.labels.shape == train.images.shape
+    if train.labels.dtype.kind == "f" or not tokens:
+        count = train.labels.shape[1]
+        if given not in (None, count):
+            raise InputError(f"{where}: num_classes is {given}, but labels have {count} numbers")
+        return count
+    most = max(int(array.max()) for s in (train, test) for array in (s.images, s.labels))
+    if given is not None and most >= given:
+        raise InputError(f"{where}: has token {most}: must be below num_classes = {given}")
+    if min(int(s.images.min()) for s in (train, test)) < 0:
+        raise InputError(f"{where}: has tokens below 0: must be at least 0")
+    return most + 1 if given is None else given
 
 
 def _label_notes(train: Samples, test: Samples, classes: int | None) -> list[str]:

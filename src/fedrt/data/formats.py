@@ -35,7 +35,7 @@ class Samples:
     """Checked samples: images or other inputs, labels, and writers where they are known."""
 
     images: Array
-    labels: IntArray
+    labels: Array
     writer: IntArray | None = None
 
 
@@ -71,7 +71,7 @@ def check_samples(
     writer: Array | None = None,
     names: tuple[object, object] | None = None,
 ) -> Samples:
-    """The samples in the types used inside: uint8 images or float32 inputs, int64 labels.
+    """The samples in the types used inside: inputs of uint8, float32 or int64, and their labels.
 
     With a `shape`, every image must have it, but for a missing last axis of one grey channel.
     Without, uint8 inputs of (n, h, w) get that axis and floating point ones stay as they are.
@@ -90,16 +90,36 @@ def check_samples(
     if 0 in images.shape:
         raise InputError(f"{file}: samples are {has}: must not be empty")
     if images.dtype != np.uint8:
-        if shape is not None or images.dtype.kind != "f":
-            rule = "uint8" if shape is not None else "uint8 or floating point"
+        if shape is not None or images.dtype.kind not in "fiu":
+            rule = "uint8" if shape is not None else "uint8, floating point or whole numbers"
             raise InputError(f"{file}: samples are of type {images.dtype}: must be {rule}")
-        images = images.astype(np.float32, copy=False)
+        images = images.astype(np.float32 if images.dtype.kind == "f" else np.int64, copy=False)
         if not np.isfinite(images).all():
             raise InputError(f"{file}: samples must be finite numbers, without NaN")
-    numbers = check_labels(labels_name, labels, len(images), classes)
+    if shape is None and (labels.dtype.kind in "fb" or labels.ndim > 1):
+        numbers = check_targets(labels_name, labels, len(images))
+    else:
+        numbers = check_labels(labels_name, labels, len(images), classes)
     if writer is not None:
         writer = _whole_numbers(writer_name, "writer ids", np.asarray(writer), len(images))
     return Samples(images, numbers, writer)
+
+
+def check_targets(file: object, labels: Array, count: int) -> Array:
+    """Labels other than one class per sample: (n, numbers) in float32, or whole numbers >= 0."""
+    if labels.dtype.kind not in "fiub" or labels.ndim not in (1, 2) or 0 in labels.shape:
+        has = f"{labels.ndim}-dimensional of type {labels.dtype}"
+        raise InputError(f"{file}: labels are {has}: must be numbers, (n) or (n, m)")
+    if len(labels) != count:
+        raise InputError(f"{file}: {len(labels)} labels for {count} samples: must be one for each")
+    if labels.dtype.kind == "f":
+        if not np.isfinite(labels).all():
+            raise InputError(f"{file}: labels must be finite numbers, without NaN")
+        return labels.reshape(count, -1).astype(np.float32)
+    numbers = labels.reshape(count, -1).astype(np.int64)
+    if numbers.min() < 0:
+        raise InputError(f"{file}: label {numbers.min()}: must be at least 0")
+    return numbers
 
 
 def check_labels(file: object, labels: Array, count: int, classes: int | None = None) -> IntArray:

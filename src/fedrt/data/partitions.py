@@ -94,11 +94,17 @@ def load_divided(
 def partition(dataset: Dataset, settings: Partition, edge_of_device: IntArray, seed: int) -> Parts:
     """Every device's training samples; an error if a device would get none."""
     edge_of_device = np.asarray(edge_of_device)
-    labels, devices = dataset.train_labels, len(edge_of_device)
+    devices, count = len(edge_of_device), len(dataset.train_labels)
+    labels, classes = dataset.train_classes, dataset.num_classes
+    if labels is None:
+        if isinstance(settings, DirichletPartition | PathologicalPartition):
+            rule = "needs samples of one class each; use iid, owner or bootstrap"
+            raise InputError(f'{FIELD}.kind = "{settings.kind}": {rule}')
+        labels, classes = np.zeros(count, dtype=np.int64), 1
     if isinstance(settings, BootstrapPartition):
         samples = _bootstrap(len(labels), devices, settings.samples_per_device, seed)
         cuts = settings.samples_per_device * np.arange(devices + 1)
-        return Parts(samples, cuts, labels, dataset.num_classes, edge_of_device)
+        return Parts(samples, cuts, labels, classes, edge_of_device)
     if devices > len(labels):
         rule = f"at least one per device ({devices})"
         raise InputError(f"{dataset.name}: has {len(labels)} training samples: must be {rule}")
@@ -120,7 +126,7 @@ def partition(dataset: Dataset, settings: Partition, edge_of_device: IntArray, s
     if empty.size:
         also = f" and {len(empty) - 1} more" if len(empty) > 1 else ""
         raise InputError(f"{FIELD} of {dataset.name}: device {empty[0]}{also} would hold no sample")
-    return Parts(order, cuts, labels, dataset.num_classes, edge_of_device)
+    return Parts(order, cuts, labels, classes, edge_of_device)
 
 
 def _bootstrap(count: int, devices: int, each: int, seed: int) -> IntArray:
@@ -263,7 +269,7 @@ def _pathological(
 def _by_writer(dataset: Dataset, devices: int) -> IntArray:
     """The device of every sample: device i holds the samples of the i-th writer."""
     if dataset.train_writer is None:
-        raise InputError(f'{FIELD}.kind = "writer": the samples of {dataset.name} have no writers')
+        raise InputError(f"{FIELD}: the samples of {dataset.name} have no writers or owners")
     names, holders = np.unique(dataset.train_writer, return_inverse=True)
     if len(names) != devices:
         rule = f"one per device ({devices})"

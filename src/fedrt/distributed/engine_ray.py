@@ -19,7 +19,13 @@ from torch import Tensor
 from fedrt.distributed.pool import Pool, Worker
 from fedrt.distributed.shares import Share, share_out
 from fedrt.distributed.worker import Answer, TrainingJob, as_tensor
-from fedrt.learning.engines.engine import DeviceResults, Trained, TrainingOrder, check_finite
+from fedrt.learning.engines.engine import (
+    DeviceResults,
+    FloatArray,
+    Trained,
+    TrainingOrder,
+    check_finite,
+)
 
 SHARE_BYTES = 64 * 2**20
 """Of models that go to a worker at a time."""
@@ -70,12 +76,12 @@ class RayEngine:
             self.kept.models = round_.result
         return Trained(round_.result, round_.results)
 
-    def accuracies(self, states: Tensor) -> list[float]:
-        """The accuracy of each model on the test set, measured by the workers."""
+    def evaluate(self, states: Tensor) -> FloatArray:
+        """The measures of each model on the test set, evaluated by the workers."""
         each = states.element_size() * states.shape[1]
         most = max(1, SHARE_BYTES // each)
         size = min(most, -(-len(states) // (PIECES * self.pool.size)))
-        found: list[float] = [np.nan] * len(states)
+        found: list[FloatArray] = [np.zeros(0)] * len(states)
         starts = range(0, len(states), size)
         self.pool.carry_out(
             [
@@ -83,7 +89,7 @@ class RayEngine:
                 for i, start in enumerate(starts)
             ]
         )
-        return found
+        return np.stack(found)
 
     def close(self) -> None:
         """End the workers, and the cluster if it was started for them."""
@@ -148,10 +154,10 @@ class _Evaluation:
     owner: int
     start: int
     states: Tensor
-    found: list[float]
+    found: list[FloatArray]
 
     def send(self, worker: Worker) -> Any:
-        return worker.actor.accuracies.remote(self.states.numpy())
+        return worker.actor.evaluate.remote(self.states.numpy())
 
-    def take(self, worker: Worker, answer: list[float]) -> None:
-        self.found[self.start : self.start + len(answer)] = answer
+    def take(self, worker: Worker, answer: FloatArray) -> None:
+        self.found[self.start : self.start + len(answer)] = list(answer)

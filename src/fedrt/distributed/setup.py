@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from fedrt.errors import InputError
-from fedrt.learning.setup import Material, Setup, find_tuning, make_material
+from fedrt.learning.material import Material, make_material
+from fedrt.learning.setup import Setup, find_tuning
 from fedrt.learning.stacked.stack import StackedModule
 from fedrt.scenario.code import training_paths
 from fedrt.system.extras import MissingLibraryError
@@ -82,7 +83,7 @@ def _recipe(world: World, material: Material, tuning: Tuning) -> Recipe:
         samples=packed(material.samples),
         batches=material.batches,
         scenario=world.scenario,
-        num_classes=material.parts.num_classes,
+        num_classes=material.samples.num_classes,
         seed=world.seed,
         chunk=tuning.chunk,
         form=tuning.form,

@@ -20,10 +20,11 @@ from fedrt.data.batches import Batches
 from fedrt.errors import InputError
 from fedrt.learning.engines.engine import DeviceResults, TrainingOrder, averaged
 from fedrt.learning.engines.samples import TensorSamples
-from fedrt.learning.evaluate import make_accuracies
+from fedrt.learning.evaluate import make_evaluation
+from fedrt.learning.material import DTYPES
 from fedrt.learning.models.architectures import model_for
 from fedrt.learning.models.flat import FlatModel
-from fedrt.learning.setup import DTYPES, make_stacked
+from fedrt.learning.setup import make_stacked
 from fedrt.learning.stacked.engine import StackedEngine
 from fedrt.learning.stacked.tuning import tune_gpu
 from fedrt.learning.tasks import make_task
@@ -108,11 +109,12 @@ class EdgeWorker:
         self.device = torch.device(device)
         self.samples = unpacked(recipe.samples, self.device)
         learning = recipe.scenario.learning
-        module = model_for(learning, self.samples.shape, recipe.num_classes, recipe.seed)
+        given = (recipe.num_classes, recipe.seed, self.samples.integers)
+        module = model_for(learning, self.samples.shape, *given)
         self.model = FlatModel(module, DTYPES[learning.dtype], self.device)
         half = learning.dtype == "bfloat16"
         task = make_task(learning)
-        self.measure = make_accuracies(
+        self.measure = make_evaluation(
             self.model, self.samples, task, half, form=recipe.form, compiled=False
         )
         self.recipe = recipe
@@ -163,8 +165,8 @@ class EdgeWorker:
         rows = self.kept[job.kept_as]
         return torch.stack([rows[edge] for edge in job.edges.tolist()])
 
-    def accuracies(self, states: NDArray[Any]) -> list[float]:
-        """The accuracy of each state on the test set."""
+    def evaluate(self, states: NDArray[Any]) -> NDArray[np.float64]:
+        """The measures of each state on the test set."""
         return self.measure(as_tensor(states).to(self.device))
 
 

@@ -17,9 +17,10 @@ from torch import Tensor, nn
 from fedrt.errors import InputError, reason
 from fedrt.learning.distances import average
 from fedrt.learning.engines.samples import normalised
+from fedrt.learning.material import DTYPES
 from fedrt.learning.models.architectures import model_for
 from fedrt.learning.models.flat import FlatModel
-from fedrt.learning.setup import DTYPES, Setup
+from fedrt.learning.setup import Setup
 from fedrt.scenario import Scenario
 from fedrt.system.extras import MissingLibraryError, need
 from fedrt.system.files import write_whole
@@ -27,6 +28,7 @@ from fedrt.validation import Flag, Listed, Real, Rule, Whole, keys_of, problem
 
 AVERAGE, EDGE = "average", "edge:"
 KEYS = ("shape", "num_classes", "mean", "scale", "bytes", "images")
+INTEGERS = "integers"
 
 
 @dataclass(frozen=True)
@@ -42,26 +44,33 @@ class Inputs:
     """Whether raw values are bytes, which are divided by 255 before that."""
     images: bool
     """Whether a sample is an image, whose channels come first here."""
+    integers: bool = False
+    """Whether a sample is of whole numbers, such as tokens, which stay as they are."""
 
     @staticmethod
     def of(setup: Setup) -> Inputs:
         """What the model of a setup takes."""
         samples = setup.samples
         mean, scale = (each.double().reshape(-1).tolist() for each in (samples.mean, samples.scale))
-        classes = setup.parts.num_classes
         return Inputs(
-            samples.shape, classes, tuple(mean), tuple(scale), samples.bytes, samples.images
+            samples.shape,
+            samples.num_classes,
+            tuple(mean),
+            tuple(scale),
+            samples.bytes,
+            samples.images,
+            samples.integers,
         )
 
     @staticmethod
     def read(table: object, where: str) -> Inputs:
         """The inputs that a run folder has noted, checked."""
         problems: list[str] = []
-        found = keys_of(table, where, problems, KEYS)
+        found = {INTEGERS: False, **keys_of(table, where, problems, KEYS, (INTEGERS,))}
         size, numbers = Whole(1, 10**9), Listed(Real(), least=1)
-        rules: list[Rule] = [Listed(size), size, numbers, numbers, Flag(), Flag()]
+        rules: list[Rule] = [Listed(size), size, numbers, numbers, Flag(), Flag(), Flag()]
         if not problems:
-            pairs = zip(KEYS, rules, strict=True)
+            pairs = zip((*KEYS, INTEGERS), rules, strict=True)
             values = [rule.read(found[key], f"{where}: {key}", problems) for key, rule in pairs]
             if not problems:
                 return Inputs(*values)
@@ -111,7 +120,7 @@ def trained_module(
 ) -> nn.Module:
     """A model of a run as a module of torch, on the processor and ready to evaluate."""
     learning = scenario.learning
-    module = model_for(learning, inputs.shape, inputs.num_classes, seed)
+    module = model_for(learning, inputs.shape, inputs.num_classes, seed, inputs.integers)
     flat = FlatModel(module, DTYPES[learning.dtype], torch.device("cpu"))
     state = choose_model(models, which)
     if len(state) != flat.size:
@@ -157,7 +166,7 @@ def _write_safetensors(module: nn.Module, inputs: Inputs, to: Path) -> None:
 
 def _write_onnx(module: nn.Module, inputs: Inputs, to: Path) -> None:
     need("an export to .onnx", "onnxscript")
-    dtype = next(module.parameters()).dtype
+    dtype = torch.int64 if inputs.integers else next(module.parameters()).dtype
     example = torch.zeros(2, *inputs.shape, dtype=dtype)
     batch = torch.export.Dim("batch")
     try:

@@ -24,7 +24,8 @@ def measure(scenario: Scenario, data_dir: Path | None = None, seed: int = 0) -> 
     shape = dataset.train_images.shape[1:]
     if len(shape) == 3:
         shape = (shape[2], *shape[:2])
-    model = model_for(learning, shape, dataset.num_classes, seed)
+    integers = dataset.train_images.dtype.kind == "i"
+    model = model_for(learning, shape, dataset.num_classes, seed, integers)
     if learning.model_bits == MEASURED:
         bits = float(NUMBER_BITS * parameter_count(model))
         buffers = sum(buffer.numel() for buffer in model.buffers())
@@ -32,6 +33,6 @@ def measure(scenario: Scenario, data_dir: Path | None = None, seed: int = 0) -> 
             learning = replace(learning, model_buffers=buffers)
         learning = replace(learning, model_bits=bits)
     if fleet.cycles_per_sample == MEASURED:
-        cycles = cycles_per_sample(model, shape)
+        cycles = cycles_per_sample(model, shape, integers)
         fleet = replace(fleet, cycles_per_sample=PerDevice(cycles, cycles))
     return replace(scenario, learning=learning, fleet=fleet)

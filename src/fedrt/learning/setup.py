@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,23 +12,21 @@ import torch
 from torch import Tensor
 
 from fedrt.data.batches import Batches
-from fedrt.data.digest import data_digest
-from fedrt.data.partitions import Parts, load_divided
+from fedrt.data.partitions import Parts
 from fedrt.errors import InputError, reason
 from fedrt.learning.aggregators import is_linear, make_aggregator
 from fedrt.learning.engines.engine import Closes, Engine, Evaluates
 from fedrt.learning.engines.method import Method, make_method
 from fedrt.learning.engines.samples import TensorSamples
 from fedrt.learning.engines.sequential import SequentialEngine
-from fedrt.learning.evaluate import Accuracies, make_accuracies
+from fedrt.learning.evaluate import Evaluate, FloatArray, make_evaluation
+from fedrt.learning.material import DTYPES, Material, make_material
 from fedrt.learning.models.architectures import (
-    check_trains,
     forward_multiply_adds,
     model_code,
     model_for,
 )
 from fedrt.learning.models.flat import FlatModel
-from fedrt.learning.notes import batch_note, layout_note, refuse_other_lengths, size_note
 from fedrt.learning.stacked.engine import StackedEngine
 from fedrt.learning.stacked.tuning import (
     BRIEF,
@@ -50,17 +47,11 @@ from fedrt.learning.stacked.tuning_cache import (
     remembered,
 )
 from fedrt.learning.stacked.workers import WorkerEngine
-from fedrt.learning.tasks import make_task
 from fedrt.scenario.code import training_paths
 from fedrt.scenario.model import Scenario
 from fedrt.system.plugins import offers
 from fedrt.validation import problem
 from fedrt.world.world import World
-
-# What parameters are kept in; under bfloat16 only the layers' arithmetic is shorter.
-DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.float32}
-
-SMALL_MODEL = 50_000
 
 EngineFactory = Callable[[FlatModel, TensorSamples, Batches, Scenario], Engine]
 
@@ -135,22 +126,11 @@ class WorkerRecipe:
 
     def __call__(self) -> StackedEngine:
         learning = self.scenario.learning
-        module = model_for(learning, self.samples.shape, self.num_classes, self.seed)
+        what = (self.num_classes, self.seed, self.samples.integers)
+        module = model_for(learning, self.samples.shape, *what)
         model = FlatModel(module, DTYPES[learning.dtype], torch.device("cpu"))
         given = (model, self.samples, self.batches, self.scenario, self.chunk)
         return make_stacked(*given, form=self.form)
-
-
-@dataclass(frozen=True)
-class Material:
-    """The data and model from which any engine of a world is made."""
-
-    samples: TensorSamples
-    batches: Batches
-    model: FlatModel
-    parts: Parts
-    data_digest: str
-    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -174,14 +154,19 @@ class Setup:
         """The optimiser, codec, aggregator and task of the scenario."""
         return make_method(self.world.scenario)
 
+    def accuracies(self, states: Tensor) -> list[float]:
+        """The first measure of several models on the test set."""
+        found: list[float] = self.evaluate(states)[:, 0].tolist()
+        return found
+
     @cached_property
-    def accuracies(self) -> Accuracies:
-        """The accuracies of several models on the test set."""
+    def evaluate(self) -> Evaluate:
+        """The measures of several models on the test set."""
         half = self.world.scenario.learning.dtype == "bfloat16"
         here = self.engine
         if isinstance(here, Evaluates):
-            return here.accuracies
-        measure = make_accuracies(
+            return here.evaluate
+        measure = make_evaluation(
             self.model,
             self.samples,
             self.method.task,
@@ -190,11 +175,11 @@ class Setup:
             compiled=isinstance(here, StackedEngine) and here.compiled,
         )
 
-        def accuracies(states: Tensor) -> list[float]:
+        def evaluate(states: Tensor) -> FloatArray:
             with model_code(self.model.module):
                 return measure(states)
 
-        return accuracies
+        return evaluate
 
     @property
     def device_name(self) -> str:
@@ -242,7 +227,7 @@ def make_setup(
         alone = _alone(scenario) if tuning.workers > 1 else ()
         notes = (*notes, *alone)
         if tuning.workers > 1 and not alone:
-            classes = material.parts.num_classes
+            classes = samples.num_classes
             seed, chunk = world.seed, tuning.chunk
             recipe = WorkerRecipe(samples, batches, scenario, classes, seed, chunk, tuning.form)
             models = first_model.repeat(world.fleet.num_edges, 1)
@@ -270,35 +255,6 @@ def _alone(scenario: Scenario) -> tuple[str, ...]:
         "note: one process trains: objects of a Python program reach others only in copies of it,"
         " which torch does not bear where it has a GPU; in a module of their own they would",
     )
-
-
-def make_material(world: World, where: torch.device, data_dir: Path | None) -> Material:
-    """The data and the model of a scenario under a seed, on a device."""
-    learning = world.scenario.learning
-    dtype = DTYPES[learning.dtype]
-    dataset, parts = load_divided(learning, data_dir, world.fleet.edge_of_device, world.seed)
-    if learning.augment and dataset.train_images.ndim != 4:
-        raise InputError("scenario.learning.augment = true: needs images, (n, height, width, c)")
-    needed = getattr(make_task(learning), "label_shape", ())
-    if dataset.train_labels.shape[1:] != needed:
-        got = dataset.train_labels.shape[1:]
-        raise InputError(f"scenario.learning.task: needs labels of shape {needed}, not {got}")
-    samples = TensorSamples(dataset, dtype, where)
-    batches = Batches(parts, learning.batch_size, world.seed)
-    module = model_for(learning, samples.shape, dataset.num_classes, world.seed)
-    check_trains(module, learning.model, samples.shape, learning.batch_size)
-    model = FlatModel(module, dtype, where)
-    refuse_other_lengths(learning, world.model_bits, model)
-    if where.type == "cpu" and "OMP_NUM_THREADS" not in os.environ and model.size < SMALL_MODEL:
-        # Threads cost a small model more than they bring: twice the time with two.
-        torch.set_num_threads(1)
-    notes = (
-        *dataset.notes,
-        *size_note(world.model_bits, model.num_parameters),
-        *layout_note(samples.shape),
-        *batch_note(parts.sizes, learning.batch_size),
-    )
-    return Material(samples, batches, model, parts, data_digest(dataset), notes)
 
 
 def find_tuning(
@@ -352,7 +308,9 @@ def find_tuning(
 def _operations(material: Material) -> float:
     """The floating-point operations to train on one sample; infinite if not countable."""
     try:
-        return 6.0 * forward_multiply_adds(material.model.module, material.samples.shape)
+        samples = material.samples
+        given = (samples.shape, samples.integers)
+        return 6.0 * forward_multiply_adds(material.model.module, *given)
     except Exception:
         # A user's module may have reasons to refuse a single sample.
         return math.inf

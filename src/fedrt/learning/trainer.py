@@ -111,7 +111,7 @@ class Trainer:
             "loss": self.loss_sum / self.steps if self.steps else np.nan,
             "consensus": distance_to_average(self._parameters()),
         }
-        metrics |= self._accuracies(t)
+        metrics |= self._measures(t)
         self.loss_sum, self.steps = 0.0, 0
         now = time.monotonic()
         metrics["wall_s"], self.began = now - self.began, now
@@ -129,22 +129,25 @@ class Trainer:
             public = first.float().repeat(len(self.models), 1)
         return mix_coded(self.models, public, mixing, steps, codec)
 
-    def _accuracies(self, t: int) -> dict[str, float]:
-        """The accuracy of the average model, and the mean, least and greatest of the edge models.
+    def _measures(self, t: int) -> dict[str, float]:
+        """The measures of the average model, and the first one's values over the edge models.
 
-        NaN in rounds without evaluation.
+        Of these the mean, the least and the greatest. NaN in rounds without evaluation.
         """
         rounds, learning = self.setup.world.scenario.rounds, self.setup.world.scenario.learning
-        names = ("accuracy", "edge_accuracy_mean", "edge_accuracy_min", "edge_accuracy_max")
+        first, *others = self.setup.method.task.measures
+        names = (first.name, *first.edge_names, *(measure.name for measure in others))
         if (t + 1) % learning.evaluate_every and t + 1 < rounds.global_rounds:
             return dict.fromkeys(names, np.nan)
 
-        def measure() -> list[float]:
+        def evaluate() -> list[float]:
             states = torch.cat([average(self.models)[None], self.models])
-            of_average, *of_edges = self.setup.accuracies(states)
-            return [of_average, float(np.mean(of_edges)), min(of_edges), max(of_edges)]
+            of_average, *of_edges = self.setup.evaluate(states).tolist()
+            of_first = [values[0] for values in of_edges]
+            spread = (float(np.mean(of_first)), min(of_first), max(of_first))
+            return [of_average[0], *spread, *of_average[1:]]
 
-        return dict(zip(names, self._once(digest(self.key, "accuracy"), measure), strict=True))
+        return dict(zip(names, self._once(digest(self.key, "accuracy"), evaluate), strict=True))
 
     def _order(self, seen: Observation, plan: Plan, outcome: Outcome) -> TrainingOrder:
         came, world = outcome.delivered, self.setup.world

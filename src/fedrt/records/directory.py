@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 
 import fedrt
 from fedrt.errors import FedrtError, InputError, reason
+from fedrt.measures import measure_of
 from fedrt.quantities import SEED
 from fedrt.records.foreign import open_lock
 from fedrt.records.history import History
@@ -56,7 +57,7 @@ SUMMARY = (
     *("energy_j_max", "over_budget_devices", "over_budget_j", "time_parts"),
 )
 TRAINED_SUMMARY = ("best_accuracy", "final_accuracy", "targets", "wall_s")
-"""The entries of every summary, and the further ones of trained runs."""
+"""The entries of every summary, and the further ones of trained runs, judged by accuracy."""
 LIBRARIES = ("numpy", "numba", "pyarrow", "torch")
 LONGEST_NAME = 200
 """Characters of a run directory's name; systems take 255 bytes."""
@@ -215,7 +216,10 @@ def read_run(path: Path) -> SavedRun:
     if outcome is not None and not isinstance(outcome, dict):
         problems.append(problem(str(summary), outcome, "a table of named fields"))
     elif outcome is not None:
-        needed = [*SUMMARY, *(() if run.get("options") is None else TRAINED_SUMMARY)]
+        needed = [*SUMMARY]
+        if run.get("options") is not None:
+            name = measure_of(outcome).name
+            needed += [key.replace("accuracy", name) for key in TRAINED_SUMMARY]
         problems += [f"{summary}: {key}: missing" for key in needed if key not in outcome]
     if problems or policy is None or seed is None:
         raise InputError(problems)

@@ -25,7 +25,7 @@ class RunOptions:
     workers: int | None = setting(Maybe(WORKERS), None)
     checkpoint_every: int = setting(Whole(1, 1_000_000), 1)
     keep_checkpoints: int = setting(Whole(1, 1_000_000), 2)
-    targets: tuple[float, ...] = setting(Listed(Real(least=0, most=1)), ())
+    targets: tuple[float, ...] = setting(Listed(Real()), ())
     tensorboard: bool = setting(Flag(), False)
     device_rows: bool | None = setting(Maybe(Flag()), None)
     keep_models: bool | None = setting(Maybe(Flag()), None)

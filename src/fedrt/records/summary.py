@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
+from fedrt.measures import Measure, measures_of, summary_entry
 from fedrt.policies import Policy
 from fedrt.records.failures import FailureSums
 from fedrt.records.history import MOST_DEVICE_ROWS, MOST_LINK_ROWS, History, sent_bytes
@@ -46,13 +48,24 @@ class Account:
             rows = self.history.last_edge_rows
             self.parts[name] += sum(float(chunk[name].mean()) for chunk in rows)
         self.wall_s += done.metrics.get("wall_s", 0.0)
-        if not math.isnan(done.metrics.get("accuracy", math.nan)):
+        value = done.metrics.get(self.measure.name, math.nan) if done.metrics else math.nan
+        if not math.isnan(value):
             spent_j = float(done.last.after.spent_j.mean())
             row = {"ends_at_s": done.ends_at_s, "energy_j_mean": spent_j}
-            self.measured.append(row | {"accuracy": done.metrics["accuracy"]})
+            self.measured.append(row | {"value": value})
+
+    @cached_property
+    def measures(self) -> tuple[Measure, ...]:
+        """What is measured of models, if they train."""
+        return measures_of(self.world.scenario.learning)
+
+    @property
+    def measure(self) -> Measure:
+        """What the run is judged by, if it trains."""
+        return self.measures[0]
 
     def summary(self, targets: Sequence[float] = ()) -> Summary:
-        """The outcome of the run; accuracies only if models were trained."""
+        """The outcome of the run; what was measured of models only if they were trained."""
         assert self.last is not None
         ledger = self.last.last.after
         over = ledger.overspent_j
@@ -72,9 +85,10 @@ class Account:
             "base_graph": self.world.base_graph_words,
         }
         if self.measured:
-            outcome |= {
-                "best_accuracy": max(row["accuracy"] for row in self.measured),
-                "final_accuracy": self.measured[-1]["accuracy"],
+            name = self.measure.name
+            outcome |= summary_entry(self.measures) | {
+                f"best_{name}": self.measure.best(row["value"] for row in self.measured),
+                f"final_{name}": self.measured[-1]["value"],
                 "final_loss": _known(self.last.metrics["loss"]),
                 "targets": {f"{target:g}": self._reached(target) for target in targets},
                 "wall_s": self.wall_s,
@@ -84,9 +98,9 @@ class Account:
         return outcome
 
     def _reached(self, target: float) -> dict[str, float | None]:
-        """The time and energy at which an accuracy was first reached; null if it never was."""
+        """The time and energy at which a target was first reached; null if it never was."""
         for row in self.measured:
-            if row["accuracy"] >= target:
+            if self.measure.reaches(row["value"], target):
                 return {"time_s": row["ends_at_s"], "energy_j_mean": row["energy_j_mean"]}
         return {"time_s": None, "energy_j_mean": None}
 

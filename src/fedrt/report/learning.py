@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from fedrt.measures import Measure, measure_in, measure_of
 from fedrt.records.directory import run_name
 from fedrt.records.summary import Summary
 from fedrt.report.failures import failure_rows, failures_table
@@ -42,21 +43,21 @@ def print_run(summary: Summary, whole_s: float, *, resumed: bool = False) -> Non
         title=escape(f"{summary['scenario']}, {summary['policy']}, seed {summary['seed']}"),
         show_header=False,
     )
-    over = summary["over_budget_devices"]
+    over, measure = summary["over_budget_devices"], measure_of(summary)
     rows = {
         "simulated time": readable_time(summary["total_time_s"]),
         "energy of a device, mean": f"{summary['energy_j_mean']:.4g} J",
         "energy of a device, most": f"{summary['energy_j_max']:.4g} J",
         "devices over budget": f"{over}, {summary['over_budget_j']:.3g} J" if over else "none",
-        "best accuracy": f"{summary['best_accuracy']:.2%}",
-        "final accuracy": f"{summary['final_accuracy']:.2%}",
+        f"best {measure.name}": measure.say(summary[f"best_{measure.name}"]),
+        f"final {measure.name}": measure.say(summary[f"final_{measure.name}"]),
         "real time": _real_time(summary["wall_s"], whole_s, resumed),
     }
     for target, reached in summary["targets"].items():
         text = "never"
         if reached["time_s"] is not None:
             text = f"{readable_time(reached['time_s'])}, {reached['energy_j_mean']:.4g} J"
-        rows[f"accuracy {target} reached"] = text
+        rows[f"{measure.name} {target} reached"] = text
     if "faults" in summary:
         rows |= failure_rows(summary["faults"])
     for name, value in rows.items():
@@ -73,10 +74,12 @@ def _real_time(rounds_s: float, whole_s: float, resumed: bool) -> str:
 
 
 def accuracy_table(results: Mapping[str, Sequence[Summary]]) -> Table:
-    """Best and final accuracy, targets, and differences to the first policy paired by seed."""
+    """Best and final value, targets, and differences to the first policy paired by seed."""
     first = next(iter(results))
+    measure = measure_of(results[first][0])
+    lower = "" if measure.higher_is_better else ", lower is better"
     table = Table(
-        title="accuracy of the average model",
+        title=f"{measure.name} of the average model{lower}",
         caption=f"differences to {first} are paired by seed: mean and deviation over seeds",
     )
     table.add_column("policy", no_wrap=True)
@@ -85,9 +88,8 @@ def accuracy_table(results: Mapping[str, Sequence[Summary]]) -> Table:
     for name in [*names, *(f"to {target}" for target in targets)]:
         table.add_column(name, justify="right", overflow="fold")
     for policy, runs in results.items():
-        best = over_seeds([run["best_accuracy"] for run in runs])
-        final = over_seeds([run["final_accuracy"] for run in runs])
-        cells = [_percent(best), _percent(final), *_paired(runs, results[first])]
+        ends = [over_seeds([run[f"{k}_{measure.name}"] for run in runs]) for k in ("best", "final")]
+        cells = [*(_spread(measure, end) for end in ends), *_paired(measure, runs, results[first])]
         for target in targets:
             times = [run["targets"][target]["time_s"] for run in runs]
             known = [value for value in times if value is not None]
@@ -99,19 +101,19 @@ def accuracy_table(results: Mapping[str, Sequence[Summary]]) -> Table:
     return table
 
 
-def _percent(value: Mapping[str, float | list[float]]) -> str:
+def _spread(measure: Measure, value: Mapping[str, float | list[float]]) -> str:
     mean, deviation = float(value["mean"]), float(value["std"])  # type: ignore[arg-type]
-    return f"{mean:.2%}" + (f" ±{deviation:.2%}" if deviation else "")
+    return measure.say(mean) + (f" ±{measure.say(deviation)}" if deviation else "")
 
 
-def _paired(runs: Sequence[Summary], first: Sequence[Summary]) -> list[str]:
-    """Differences to the first policy in best accuracy and in time."""
+def _paired(measure: Measure, runs: Sequence[Summary], first: Sequence[Summary]) -> list[str]:
+    """Differences to the first policy in the best value and in time."""
     if runs is first:
         return ["", ""]
     apart = differences(runs, first)
-    points, time, several = apart["best_accuracy"], apart["total_time"], len(runs) > 1
-    said = signed_percent(points["mean"], 2).removesuffix("%")
-    said += f" ±{100 * points['std']:.2f}" if several else ""
+    points, time = apart[f"best_{measure.name}"], apart["total_time"]
+    several, said = len(runs) > 1, measure.say_difference(points["mean"])
+    said += f" ±{measure.say_difference(points['std']).removeprefix('+')}" if several else ""
     if time["mean"] is None:
         return [said, ""]
     return [said, signed_percent(time["mean"]) + (f" ±{time['std']:.1%}" if several else "")]
@@ -133,26 +135,30 @@ def accuracy_figure(
     seeds: Sequence[int],
     labels: Mapping[str, str] | None = None,
 ) -> Figure:
-    """Accuracy and loss against simulated time, mean over seeds, with their range shaded."""
+    """The runs' measure and loss against simulated time, mean over seeds, their range shaded."""
     from pyarrow import parquet
 
+    first = out / run_name(policies[0], seeds[0]) / "rounds.parquet"
+    measure = measure_in(parquet.read_schema(first).names)
+    scale, unit = (100.0, " (%)") if measure.is_share else (1.0, "")
     figure = new_figure(9.0, 4.2)
     left, right = figure.subplots(1, 2)
-    columns = ["ends_at_s", "accuracy", "loss"]
+    columns = ["ends_at_s", measure.name, "loss"]
     curves = {}
     for policy in policies:
         folders = [out / run_name(policy, seed) for seed in seeds]
         tables = [parquet.read_table(f / "rounds.parquet", columns=columns) for f in folders]
         curves[policy] = {c: np.stack([table[c].to_numpy() for table in tables]) for c in columns}
-    size, unit = time_unit(max(float(curve["ends_at_s"].max()) for curve in curves.values()))
+    size, clock = time_unit(max(float(curve["ends_at_s"].max()) for curve in curves.values()))
     for policy, curve in curves.items():
         style = policy_style(policy, policies) | {
             "label": plain((labels or {}).get(policy, policy))
         }
-        for axes, name, scale in ((left, "accuracy", 100.0), (right, "loss", 1.0)):
-            draw_seeds(axes, curve["ends_at_s"] / size, curve[name] * scale, style)
-    for axes, label in ((left, "test accuracy of the average model (%)"), (right, "training loss")):
-        axes.set_xlabel(f"simulated training time ({unit})")
+        for axes, name, times in ((left, measure.name, scale), (right, "loss", 1.0)):
+            draw_seeds(axes, curve["ends_at_s"] / size, curve[name] * times, style)
+    words = f"test {measure.name} of the average model{unit}"
+    for axes, label in ((left, words), (right, "training loss")):
+        axes.set_xlabel(f"simulated training time ({clock})")
         axes.set_ylabel(label)
         tidy_axes(axes)
     if any((np.asarray(line.get_ydata()) > 0).any() for line in right.get_lines()):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from fedrt.measures import measure_in
 from fedrt.units import readable_time
 
 if TYPE_CHECKING:
@@ -86,20 +87,21 @@ def _lines(total: int) -> Callable[[str, int], Callable[[Any], None]]:
 def training_progress(
     rounds: int, *, quiet: bool = False
 ) -> Iterator[Callable[[Any], None] | None]:
-    """The callback for each round of a trained run; shows accuracy and simulated time.
+    """The callback for each round of a trained run; shows its measure and simulated time.
 
     Without a terminal it prints a line now and then instead of a bar.
     """
     if quiet:
         yield None
         return
-    state = {"accuracy": "-"}
+    state = {"value": "-"}
 
     def words(done: Any) -> str:
-        if not math.isnan(done.metrics["accuracy"]):
-            state["accuracy"] = f"{done.metrics['accuracy']:.1%}"
-        time = readable_time(done.ends_at_s)
-        return f"accuracy {state['accuracy']}, loss {done.metrics['loss']:.3f}, simulated {time}"
+        measure = measure_in(done.metrics)
+        if not math.isnan(done.metrics[measure.name]):
+            state["value"] = measure.say(done.metrics[measure.name], 1)
+        time, loss = readable_time(done.ends_at_s), done.metrics["loss"]
+        return f"{measure.name} {state['value']}, loss {loss:.3f}, simulated {time}"
 
     with _bar(rounds) as bar:
         if bar is None:

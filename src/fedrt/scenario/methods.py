@@ -1,4 +1,4 @@
-"""The settings of optimisers, of devices and servers, and of schedules that ship with FedRT."""
+"""The settings of what `[learning]` names: optimisers, schedules, tasks, partitions and so on."""
 
 from __future__ import annotations
 
@@ -6,13 +6,22 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fedrt.scenario.fields import setting
-from fedrt.validation import Flag, Real, Whole
+from fedrt.validation import Either, Flag, Listed, OneOf, Real, Whole
 
 DECAY = Real(least=0, most=1e3)
 SHARE = Real(least=0, most=0.999999)
 """Of what a running mean keeps from one step to the next."""
 EPSILON = Real(above=0, most=1.0)
 RATE = Real(above=0, most=1e3)
+MOST = 1e30
+ONE_OR_MANY = Either(
+    lambda value: Listed(Real(-MOST, MOST), 1) if isinstance(value, list) else Real(-MOST, MOST)
+)
+ONE_OR_MANY_ABOVE = Either(
+    lambda value: (
+        Listed(Real(above=0, most=MOST), 1) if isinstance(value, list) else Real(above=0, most=MOST)
+    )
+)
 ROUNDS = Whole(0, 1_000_000)
 
 
@@ -111,6 +120,83 @@ class FedYogiOptions:
     tau: float = setting(EPSILON, 1e-3)
 
 
+@dataclass(frozen=True)
+class RegressionOptions:
+    """Regression: numbers that a model is to come near."""
+
+    kind: ClassVar[str] = "regression"
+    loss: str = setting(OneOf(("mse", "huber")), "mse")
+    """The squared error, or Huber's: squared up to `delta`, beyond that linear."""
+    delta: float = setting(Real(above=0, most=1e9), 1.0)
+
+
+@dataclass(frozen=True)
+class Normalisation:
+    """The mean and deviation by which inputs are normalised, one for all or one per channel."""
+
+    mean: float | tuple[float, ...] = setting(ONE_OR_MANY)
+    deviation: float | tuple[float, ...] = setting(ONE_OR_MANY_ABOVE)
+
+
 ServerOptions = FedAvgMOptions | FedAdamOptions | FedYogiOptions
 OptimiserOptions = SgdOptions | AdamOptions | AdamWOptions
 Schedule = ConstantSchedule | StepSchedule | CosineSchedule
+
+
+@dataclass(frozen=True)
+class IidPartition:
+    """Every device holds an equal random share."""
+
+    kind: ClassVar[str] = "iid"
+
+
+@dataclass(frozen=True)
+class DirichletPartition:
+    """Uneven classes: `device` draws each device's class mix, `class` splits each class."""
+
+    kind: ClassVar[str] = "dirichlet"
+    concentration: float = setting(Real(above=0, most=1e6), 1.0)
+    form: str = setting(OneOf(("device", "class")), "device")
+
+
+@dataclass(frozen=True)
+class PathologicalPartition:
+    """Each cluster holds a few labels only; inside a cluster all is even."""
+
+    kind: ClassVar[str] = "cluster-pathological"
+    labels_per_cluster: int = setting(Whole(1, 1000))
+
+
+@dataclass(frozen=True)
+class WriterPartition:
+    """Each device holds the samples of one writer."""
+
+    kind: ClassVar[str] = "writer"
+
+
+@dataclass(frozen=True)
+class OwnerPartition(WriterPartition):
+    """Each device holds the samples of one owner."""
+
+    kind: ClassVar[str] = "owner"
+
+
+@dataclass(frozen=True)
+class BootstrapPartition:
+    """Every device draws its samples from all, with replacement: fleets larger than the data."""
+
+    kind: ClassVar[str] = "bootstrap"
+    samples_per_device: int = setting(Whole(1, 1_000_000))
+
+
+Partition = (
+    IidPartition | DirichletPartition | PathologicalPartition | WriterPartition | BootstrapPartition
+)
+PARTITIONS = (
+    IidPartition,
+    DirichletPartition,
+    PathologicalPartition,
+    WriterPartition,
+    OwnerPartition,
+    BootstrapPartition,
+)

@@ -27,6 +27,7 @@ from fedrt.scenario.fields import (
 )
 from fedrt.scenario.layers import overlay, plain, without_none
 from fedrt.scenario.methods import (
+    PARTITIONS,
     AdamOptions,
     AdamWOptions,
     ConstantSchedule,
@@ -34,17 +35,26 @@ from fedrt.scenario.methods import (
     FedAdamOptions,
     FedAvgMOptions,
     FedYogiOptions,
+    Normalisation,
     OptimiserOptions,
+    RegressionOptions,
     Schedule,
     ServerOptions,
     SgdOptions,
     StepSchedule,
 )
+from fedrt.scenario.methods import BootstrapPartition as BootstrapPartition
+from fedrt.scenario.methods import DirichletPartition as DirichletPartition
+from fedrt.scenario.methods import IidPartition as IidPartition
+from fedrt.scenario.methods import OwnerPartition as OwnerPartition
+from fedrt.scenario.methods import Partition as Partition
+from fedrt.scenario.methods import PathologicalPartition as PathologicalPartition
+from fedrt.scenario.methods import WriterPartition as WriterPartition
 from fedrt.scenario.rules import broken_rules, fault_problems
 from fedrt.scenario.trace import Custom as Custom
 from fedrt.scenario.trace import ScaledTrace as ScaledTrace
 from fedrt.scenario.trace import Trace
-from fedrt.validation import Flag, Listed, OneOf, Real, Text, Whole
+from fedrt.validation import Either, Flag, Listed, OneOf, Real, Text, Whole
 
 SCHEMA_VERSION = 1
 MEASURED = "measured"
@@ -199,52 +209,10 @@ class LinkListGraph:
     links: tuple[tuple[int, int], ...] = setting(Listed(Listed(Whole(0, MOST_EDGES - 1), 2, 2)))
 
 
-@dataclass(frozen=True)
-class IidPartition:
-    """Every device holds an equal random share."""
-
-    kind: ClassVar[str] = "iid"
-
-
-@dataclass(frozen=True)
-class DirichletPartition:
-    """Uneven classes: `device` draws each device's class mix, `class` splits each class."""
-
-    kind: ClassVar[str] = "dirichlet"
-    concentration: float = setting(Real(above=0, most=1e6), 1.0)
-    form: str = setting(OneOf(("device", "class")), "device")
-
-
-@dataclass(frozen=True)
-class PathologicalPartition:
-    """Each cluster holds a few labels only; inside a cluster all is even."""
-
-    kind: ClassVar[str] = "cluster-pathological"
-    labels_per_cluster: int = setting(Whole(1, 1000))
-
-
-@dataclass(frozen=True)
-class WriterPartition:
-    """Each device holds the samples of one writer."""
-
-    kind: ClassVar[str] = "writer"
-
-
-@dataclass(frozen=True)
-class BootstrapPartition:
-    """Every device draws its samples from all, with replacement: fleets larger than the data."""
-
-    kind: ClassVar[str] = "bootstrap"
-    samples_per_device: int = setting(Whole(1, 1_000_000))
-
-
 Channel = UniformSnr | GaussMarkovSnr | PathLossSnr | Trace | Custom
 Bandwidth = ConstantBandwidth | UniformBandwidth | ScaledTrace | Custom
 BackhaulSpeed = ConstantBackhaul | UniformBackhaul | ScaledTrace | Custom
 BaseGraph = CompleteGraph | RingGraph | StarGraph | ErdosRenyiGraph | LinkListGraph
-Partition = (
-    IidPartition | DirichletPartition | PathologicalPartition | WriterPartition | BootstrapPartition
-)
 
 
 AGGREGATORS = ("uniform", "samples", "median", "trimmed-mean")
@@ -252,7 +220,7 @@ CODECS = ("none", *CODEC_NAMES)
 OPTIMISERS = ("sgd", "adam", "adamw")
 SERVER_OPTIMISERS = ("fedavgm", "fedadam", "fedyogi")
 SCHEDULES = ("constant", "step", "cosine")
-TASKS = ("classification",)
+TASKS = ("classification", "multi-label", "next-token", "regression")
 """The names in `fedrt.learning`'s registries; a test checks that they agree."""
 GOSSIP_CODECS = ("none", "float32", "float16", "int8", "int6", "int5", "int4", "int3")
 """How edge servers may send each other their models; `none`: as they are."""
@@ -291,8 +259,14 @@ class Learning:
     """The share of its numbers that an update's message has under `top-k`; by default 0.01."""
     gossip: str | None = setting(OneOf(GOSSIP_CODECS), None)
     """The codec of the differences that edge servers send each other; the default is `none`."""
-    task: str | Custom | None = setting(Entry(TASKS, Custom), None)
-    """The task, which defines loss and metric; the default is `classification`."""
+    task: str | RegressionOptions | Custom | None = setting(
+        Entry(TASKS[:-1], Custom, (RegressionOptions,)), None
+    )
+    """The task, which defines loss and measures; the default is `classification`."""
+    normalise: bool | Normalisation | None = setting(
+        Either(lambda value: Flag() if isinstance(value, bool) else Section(Normalisation)), None
+    )
+    """Whether inputs get mean 0 and deviation 1, those of the training set or given ones."""
     augment: bool = setting(Flag(), False)
     """Random crops with 4 pixels of padding, and mirror images."""
     averaging: str | Custom = setting(Entry(AGGREGATORS, Custom), "uniform")
@@ -309,18 +283,7 @@ class Learning:
     dtype: str = setting(OneOf(("float32", "float64", "bfloat16")), "float32")
     """`bfloat16` shortens the layers' arithmetic only: parameters and updates stay float32."""
     evaluate_every: int = setting(Whole(1, 1_000_000), 5)
-    partition: Partition = setting(
-        Kinds(
-            (
-                IidPartition,
-                DirichletPartition,
-                PathologicalPartition,
-                WriterPartition,
-                BootstrapPartition,
-            )
-        ),
-        IidPartition(),
-    )
+    partition: Partition = setting(Kinds(PARTITIONS), IidPartition())
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fedrt.errors import InputError
+from fedrt.measures import measure_of
 from fedrt.policies import make_policy
 from fedrt.quantities import SEED
 from fedrt.records.checkpoint import Record
@@ -134,12 +135,12 @@ def go_on(
 
 
 def training_comparison(scenario: str, results: Mapping[str, Sequence[Summary]]) -> dict[str, Any]:
-    """The comparison as JSON data with accuracies and differences to the first policy."""
+    """The comparison as JSON data with measures and differences to the first policy."""
     whole = comparison(scenario, results)
     first = next(iter(results))
     for name, runs in results.items():
-        into = whole["policies"][name]
-        for key in ("best_accuracy", "final_accuracy"):
+        into, measure = whole["policies"][name], measure_of(runs[0])
+        for key in (f"best_{measure.name}", f"final_{measure.name}"):
             into[key] = over_seeds([run[key] for run in runs])
         into["targets"] = {
             target: [run["targets"][target] for run in runs] for target in runs[0]["targets"]
@@ -149,11 +150,12 @@ def training_comparison(scenario: str, results: Mapping[str, Sequence[Summary]])
 
 
 def differences(runs: Sequence[Summary], first: Sequence[Summary]) -> dict[str, Any]:
-    """Differences to the first policy in best accuracy and relative time, paired by seed."""
+    """Differences to the first policy in the best value and relative time, paired by seed."""
     pairs = list(zip(runs, first, strict=True))
     ratios = [time_ratio(a["total_time_s"], b["total_time_s"]) for a, b in pairs]
+    best = f"best_{measure_of(runs[0]).name}"
     return {
-        "best_accuracy": over_seeds([a["best_accuracy"] - b["best_accuracy"] for a, b in pairs]),
+        best: over_seeds([a[best] - b[best] for a, b in pairs]),
         "total_time": over_seeds([None if x is None else x - 1 for x in ratios]),
     }
 

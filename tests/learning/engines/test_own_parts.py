@@ -175,7 +175,9 @@ def test_a_wrong_name_says_what_there_is():
         InputError, match="one of sgd, adam, adamw, or an import path, package:Name"
     ):
         small('learning.optimiser="adams"')
-    with pytest.raises(InputError, match="one of classification, or an import path"):
+    with pytest.raises(
+        InputError, match="one of classification, multi-label, next-token, regression, or"
+    ):
         small("learning.task={kind=3}")
 
 

@@ -14,8 +14,9 @@ from support.learning_cases import engine_case, method, small
 
 from fedrt.learning import setup as setups
 from fedrt.learning.engines.engine import DivergedError
+from fedrt.learning.material import make_material
 from fedrt.learning.models.architectures import make_model
-from fedrt.learning.setup import find_tuning, make_material, make_setup
+from fedrt.learning.setup import find_tuning, make_setup
 from fedrt.learning.stacked import tuning as tunings
 from fedrt.learning.stacked.engine import FORMS, PLAIN, StackedEngine
 from fedrt.learning.stacked.tuning import CHUNKS, Trial, Trials, Tuning, choose, forms_for, measure

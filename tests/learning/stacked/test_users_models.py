@@ -32,9 +32,16 @@ from fedrt.learning.tasks import Classification
 
 pytestmark = pytest.mark.numerical
 
-KNOWN = (WithParameters, WithViews, WithCat, WithGates, WithGroupNorm, WithBatchNorm1d)
+KNOWN = (
+    WithParameters,
+    WithViews,
+    WithCat,
+    WithGates,
+    WithGroupNorm,
+    WithBatchNorm1d,
+    WithLayerNorm,
+)
 UNKNOWN = {
-    WithLayerNorm: ["norm (LayerNorm)"],
     WithConv1d: ["line (Conv1d)"],
     WithAveragedNorm: ["norm (BatchNorm2d)"],
     WithOddConvolutions: ["round (Conv2d)"],

@@ -173,8 +173,8 @@ def edge_starts(edge_of_device: IntArray) -> list[int]:
 class Evaluates(Protocol):
     """An engine that also evaluates models, where it trains them."""
 
-    def accuracies(self, states: Tensor) -> list[float]:
-        """The accuracy of each state on the test set."""
+    def evaluate(self, states: Tensor) -> FloatArray:
+        """The measures of each state on the test set, models x measures."""
         ...
 
 

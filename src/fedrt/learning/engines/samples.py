@@ -9,15 +9,24 @@ from torch import Tensor
 from torch.nn import functional as fn
 
 from fedrt.data.batches import CROP_PADDING
-from fedrt.data.catalogue import Dataset, channel_stats
+from fedrt.data.catalogue import Dataset, FloatArray, channel_stats
+from fedrt.errors import InputError
+from fedrt.scenario.methods import Normalisation
 
 
 class TensorSamples:
     """A data set as tensors on a device; `batch` returns inputs ready for the model."""
 
-    def __init__(self, dataset: Dataset, dtype: torch.dtype, device: torch.device) -> None:
-        self.dtype, self.device = dtype, device
-        mean, deviation = channel_stats(dataset.train_images)
+    def __init__(
+        self,
+        dataset: Dataset,
+        dtype: torch.dtype,
+        device: torch.device,
+        normalise: bool | Normalisation | None = None,
+    ) -> None:
+        self.dtype, self.device, self.num_classes = dtype, device, dataset.num_classes
+        self.integers = dataset.train_images.dtype.kind == "i"
+        mean, deviation = statistics(dataset.train_images, normalise)
         self.images = dataset.train_images.ndim == 4
         shape = (-1, 1, 1) if self.images else (-1,) if np.size(mean) > 1 else ()
         self.mean = torch.as_tensor(mean, dtype=dtype, device=device).reshape(shape)
@@ -25,8 +34,8 @@ class TensorSamples:
         self.bytes = dataset.train_images.dtype == np.uint8
         self.train = self._place(dataset.train_images)
         self.test = self._place(dataset.test_images)
-        self.train_labels = torch.as_tensor(dataset.train_labels, device=device)
-        self.test_labels = torch.as_tensor(dataset.test_labels, device=device)
+        self.train_labels = self._labels(dataset.train_labels)
+        self.test_labels = self._labels(dataset.test_labels)
         self.shape = tuple(self.train.shape[1:])
 
     def _place(self, images: NDArray[np.generic]) -> Tensor:
@@ -35,8 +44,13 @@ class TensorSamples:
             images = np.moveaxis(images, -1, 1)
         return torch.as_tensor(np.require(images, requirements=["C", "W"]), device=self.device)
 
+    def _labels(self, labels: NDArray[np.generic]) -> Tensor:
+        """Labels on the device; those of floating point in the type of the model."""
+        found = torch.as_tensor(labels, device=self.device)
+        return found.to(self.dtype) if found.is_floating_point() else found
+
     def normalise(self, raw: Tensor) -> Tensor:
-        """Inputs with the training set's mean 0 and deviation 1."""
+        """Inputs with mean 0 and deviation 1, by default those of the training set."""
         return normalised(raw, self.mean, self.scale, self.bytes)
 
     def batch(self, chosen: Tensor, augmentation: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -47,8 +61,31 @@ class TensorSamples:
         return inputs, self.train_labels[chosen]
 
 
+def statistics(
+    inputs: NDArray[np.generic], normalise: bool | Normalisation | None
+) -> tuple[FloatArray, FloatArray]:
+    """The mean and deviation by which inputs are normalised, one number or one per channel."""
+    if inputs.dtype.kind == "i" or normalise is False:
+        return np.zeros(1), np.ones(1)
+    if not isinstance(normalise, Normalisation):
+        return channel_stats(inputs)
+    given = np.atleast_1d(normalise.mean), np.atleast_1d(normalise.deviation)
+    for name, values in zip(("mean", "deviation"), given, strict=True):
+        if values.size not in (1, inputs.shape[-1]):
+            rule = f"one number, or one for each of the {inputs.shape[-1]} channels"
+            field = f"scenario.learning.normalise.{name}"
+            raise InputError(f"{field}: has {values.size} numbers: must be {rule}")
+    mean, deviation = np.broadcast_arrays(*given)
+    return mean, deviation
+
+
 def normalised(raw: Tensor, mean: Tensor, scale: Tensor, of_bytes: bool) -> Tensor:
-    """Samples with mean and scale applied, in their type; bytes are divided by 255."""
+    """Samples with mean and scale applied, in their type; bytes are divided by 255.
+
+    Whole numbers, such as tokens, stay as they are.
+    """
+    if not (of_bytes or raw.is_floating_point()):
+        return raw
     values = raw.to(mean.dtype)
     if of_bytes:
         values = values / 255.0

@@ -120,14 +120,24 @@ MODELS: dict[str, Factory] = {
 }
 
 
-def model_for(learning: Learning, shape: Shape, classes: int, seed: int) -> nn.Module:
-    """The initial model of a scenario, checked to fit its task."""
-    outputs = make_task(learning).output_shape(classes)
-    return make_model(learning.model, shape, classes, seed, outputs)
+def model_for(
+    learning: Learning, shape: Shape, classes: int, seed: int, integers: bool = False
+) -> nn.Module:
+    """The initial model of a scenario, checked to fit its task.
+
+    `integers`: its inputs are whole numbers, such as tokens.
+    """
+    outputs = make_task(learning).output_shape(classes, shape)
+    return make_model(learning.model, shape, classes, seed, outputs, integers)
 
 
 def make_model(
-    name: str, shape: Shape, classes: int, seed: int, outputs: Shape | None = None
+    name: str,
+    shape: Shape,
+    classes: int,
+    seed: int,
+    outputs: Shape | None = None,
+    integers: bool = False,
 ) -> nn.Module:
     """The initial model, as a function of (name, shape, classes, seed).
 
@@ -154,19 +164,27 @@ def make_model(
                     nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
     if not isinstance(model, nn.Module):
         raise InputError(f"scenario.learning.model = {name!r}: must make a torch.nn.Module")
-    check_fit(model, name, shape, (classes,) if outputs is None else tuple(outputs))
+    wanted = (classes,) if outputs is None else tuple(outputs)
+    check_fit(model, name, shape, wanted, integers)
     return model
 
 
-def check_fit(model: nn.Module, name: str, shape: Shape, outputs: Shape) -> None:
+def _blank(model: nn.Module, shape: Shape, integers: bool) -> Tensor:
+    """Inputs of a shape that are all 0, in the type that the model takes."""
+    dtype = next((p.dtype for p in model.parameters()), torch.float32)
+    return torch.zeros(shape, dtype=torch.int64 if integers else dtype)
+
+
+def check_fit(
+    model: nn.Module, name: str, shape: Shape, outputs: Shape, integers: bool = False
+) -> None:
     """Raise an error about a model whose outputs have the wrong shape for such inputs."""
     text = f"scenario.learning.model = {name!r}: does not fit inputs of {shape}"
     was_training = model.training
     model.eval()
     try:
         with torch.no_grad():
-            dtype = next((p.dtype for p in model.parameters()), torch.float32)
-            scores = model(torch.zeros(2, *shape, dtype=dtype))
+            scores = model(_blank(model, (2, *shape), integers))
     except Exception as error:
         raise InputError(f"{text}: {told(error)}") from error
     finally:
@@ -178,13 +196,15 @@ def check_fit(model: nn.Module, name: str, shape: Shape, outputs: Shape) -> None
         raise InputError(f"{text}: it gives {got} for two of them: must give {(2, *outputs)}")
 
 
-def check_trains(model: nn.Module, name: str, shape: Shape, batch_size: int) -> None:
+def check_trains(
+    model: nn.Module, name: str, shape: Shape, batch_size: int, integers: bool = False
+) -> None:
     """Raise an error about a model that cannot make a training step with this batch size."""
     count = min(batch_size, 2)
     trial = deepcopy(model).train()
     try:
         with torch.random.fork_rng(devices=[]):
-            scores = trial(torch.zeros(count, *shape, dtype=next(trial.parameters()).dtype))
+            scores = trial(_blank(trial, (count, *shape), integers))
             torch.autograd.backward(scores.sum())
     except Exception as error:
         text = f"scenario.learning.model = {name!r}: cannot train on inputs of {(count, *shape)}"
@@ -213,21 +233,21 @@ def parameter_count(model: nn.Module) -> int:
     return sum(p.numel() for p in model.parameters())
 
 
-def forward_multiply_adds(model: nn.Module, shape: Shape) -> float:
+def forward_multiply_adds(model: nn.Module, shape: Shape, integers: bool = False) -> float:
     """The multiply-adds of a forward pass of one input, measured."""
     from torch.utils.flop_counter import FlopCounterMode
 
     was_training = model.training
     model.eval()
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
-        model(torch.zeros(1, *shape, dtype=next(model.parameters()).dtype))
+        model(_blank(model, (1, *shape), integers))
     model.train(was_training)
     return counter.get_total_flops() / 2
 
 
-def cycles_per_sample(model: nn.Module, shape: Shape) -> float:
+def cycles_per_sample(model: nn.Module, shape: Shape, integers: bool = False) -> float:
     """The CPU cycles to train on one sample: 3 x the forward multiply-adds.
 
     One operation counts as one cycle.
     """
-    return 3.0 * forward_multiply_adds(model, shape)
+    return 3.0 * forward_multiply_adds(model, shape, integers)

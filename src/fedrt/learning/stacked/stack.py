@@ -23,6 +23,7 @@ from torch.func import functional_call, vmap
 from torch.nn import functional as fn
 from torch.utils import _pytree as tree
 
+from fedrt.learning.stacked import layers
 from fedrt.learning.stacked.kernels import direct, rows
 from fedrt.learning.stacked.kernels.grouped import convolve, has_grouped_gradient
 from fedrt.learning.stacked.kernels.pooling import over_space
@@ -169,7 +170,8 @@ class StackedModule:
         self, parameters: Mapping[str, Tensor], buffers: Mapping[str, Tensor], inputs: Tensor
     ) -> Tensor:
         # Whoever wrote the model counted on one type throughout.
-        inputs = inputs.to(next(iter(parameters.values())).dtype)
+        if inputs.is_floating_point():
+            inputs = inputs.to(next(iter(parameters.values())).dtype)
 
         def one(own: Any, kept: Any, x: Tensor) -> Any:
             return functional_call(self.module, (own, kept), (x,))
@@ -209,7 +211,9 @@ def _knows_layer(layer: nn.Module) -> bool:
         return layer.track_running_stats and layer.momentum is not None
     if isinstance(layer, nn.Flatten):
         return layer.start_dim == 1 and layer.end_dim == -1
-    return isinstance(layer, (nn.Linear, nn.GroupNorm, *POINTWISE_LAYERS, *SPATIAL_LAYERS))
+    return layers.knows(layer) or isinstance(
+        layer, (nn.Linear, nn.GroupNorm, *POINTWISE_LAYERS, *SPATIAL_LAYERS)
+    )
 
 
 class _Stacker(fx.Interpreter):
@@ -251,6 +255,12 @@ class _Stacker(fx.Interpreter):
             weight, bias = self._wide(target, "weight"), self._wide(target, "bias")
             groups = layer.num_groups * self.count
             return self._fold(fn.group_norm(value.folded(), groups, weight, bias, layer.eps))
+        if isinstance(layer, nn.Embedding):
+            found = layers.embed(value.apart(), self.parameters[f"{target}.weight"])
+            return Copies(found, self.count, is_folded=False)
+        if isinstance(layer, nn.LayerNorm):
+            own = (self.parameters.get(f"{target}.{name}") for name in ("weight", "bias"))
+            return Copies(layers.normalise(value.apart(), layer, *own), self.count, False)
         if isinstance(layer, nn.Flatten):
             return self._fold(value.folded().flatten(1))
         if isinstance(layer, SPATIAL_LAYERS):

@@ -72,7 +72,8 @@ class StepRule:
         labels: Tensor,
     ) -> tuple[Tensor, list[Tensor]]:
         """Each device's loss and gradients on inputs and labels (devices, batch, ...)."""
-        inputs = inputs.to(torch.bfloat16) if self.half else inputs
+        if self.half and inputs.is_floating_point():
+            inputs = inputs.to(torch.bfloat16)
         with torch.enable_grad():
             leaves = {name: held.detach().requires_grad_() for name, held in parameters.items()}
             scores = self.stacked.run(leaves, buffers, inputs)

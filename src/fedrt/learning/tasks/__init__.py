@@ -1,4 +1,4 @@
-"""Learning tasks: the loss that training lowers, and the metric of evaluation.
+"""Learning tasks: the loss that training lowers, and the measures of evaluation.
 
 `learning.task` names one of these, or the import path of a user's own.
 """
@@ -7,29 +7,50 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fedrt.learning.tasks.base import Task, batch_loss, device_losses, metric_sums
+from fedrt.learning.tasks.base import (
+    OwnTask,
+    Task,
+    batch_loss,
+    device_losses,
+    measure_sums,
+    measured,
+)
 from fedrt.learning.tasks.classification import Classification
+from fedrt.learning.tasks.multi_label import MultiLabel
+from fedrt.learning.tasks.next_token import NextToken
+from fedrt.learning.tasks.regression import Regression
+from fedrt.measures import own_measures
 from fedrt.scenario.entries import make_own
-from fedrt.scenario.model import Learning
+from fedrt.scenario.model import Custom, Learning
 
 __all__ = [
     "TASKS",
     "Classification",
+    "MultiLabel",
+    "NextToken",
+    "OwnTask",
+    "Regression",
     "Task",
     "batch_loss",
     "device_losses",
     "make_task",
-    "metric_sums",
+    "measure_sums",
+    "measured",
 ]
 
-TASKS: dict[str, Callable[[Learning], Task]] = {"classification": Classification.from_settings}
+TASKS: dict[str, Callable[[Learning], Task]] = {
+    "classification": Classification.from_settings,
+    "multi-label": MultiLabel.from_settings,
+    "next-token": NextToken.from_settings,
+    "regression": Regression.from_settings,
+}
 """Every shipped task by its name, made from the settings of a scenario."""
 
 
 def make_task(learning: Learning) -> Task:
     """The task that a scenario names; a user's own gets its options."""
     chosen = learning.task or "classification"
-    if isinstance(chosen, str):
-        return TASKS[chosen](learning)
-    made: Task = make_own(chosen, "task", ("losses", "metric", "output_shape"))
-    return made
+    if isinstance(chosen, Custom):
+        own = make_own(chosen, "task", ("losses", "output_shape"))
+        return OwnTask(own, own_measures(own.entry, own.name))
+    return TASKS[chosen if isinstance(chosen, str) else chosen.kind](learning)

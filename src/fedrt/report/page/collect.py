@@ -13,7 +13,14 @@ import numpy as np
 from fedrt import __version__
 from fedrt.errors import InputError
 from fedrt.report.page.cache import Cache
-from fedrt.report.page.curves import Line, baselines, line_data, make_lines
+from fedrt.report.page.curves import (
+    Line,
+    baselines,
+    line_data,
+    make_lines,
+    more_quantities,
+    page_measure,
+)
 from fedrt.report.page.detail import share
 from fedrt.report.page.reproduced import read_reproduced
 from fedrt.report.page.saved import PageRun
@@ -65,12 +72,20 @@ def _collect(paths: Sequence[Path], cache: Cache) -> dict[str, Any]:
         "progress": _progress(found, runs),
         "baselines": baselines(lines) if lines else [],
         "lines": [line_data(line, lines) for line in lines],
+        "measure": _measure(lines),
         "runs": details,
         "studies": studies,
         "configs": _configs(lines),
         "differences": _differences(lines),
         "figures": [str(path) for path in found.figures],
     }
+
+
+def _measure(lines: Sequence[Line]) -> dict[str, Any]:
+    """What the runs are judged by, and what else was measured of their models."""
+    found = page_measure(lines)
+    more = dict.fromkeys(name for line in lines for name in more_quantities(line))
+    return {"name": found.name, "is_share": found.is_share, "more": list(more)}
 
 
 def _read(paths: Sequence[Path], problems: list[str], cache: Cache) -> list[PageRun]:

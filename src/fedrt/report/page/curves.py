@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fedrt.measures import ACCURACY, FURTHER, MEASURES, Measure, measure_in, measure_of
 from fedrt.policies import POLICIES
 from fedrt.policies.spec import policy_labels
 from fedrt.records.summary import PARTS
@@ -19,8 +20,10 @@ from fedrt.studies.estimates import over_seeds, savings
 from fedrt.studies.labels import BASELINES
 
 MOST_POINTS = 500
+MEASURE, MEASURE_ENDS = "accuracy", ("edge_accuracy_min", "edge_accuracy_max")
+"""The names under which a page has the measure of its runs, whichever that is."""
 QUANTITIES = (
-    *("accuracy", "loss", "edge_accuracy_min", "edge_accuracy_max", "consensus", "distance_error"),
+    *(MEASURE, "loss", *MEASURE_ENDS, "consensus", "distance_error"),
     *("energy_j_mean", "energy_j_max", "ends_at_s", "time_s", "links_kept", "gossip_steps", "zeta"),
     *("over_budget_devices", "over_budget_j"),
 )
@@ -94,7 +97,9 @@ def line_data(line: Line, lines: Sequence[Line]) -> dict[str, Any]:
     """A line for the page: its curves and its row of the summary."""
     # Seeds that lag behind join the mean when they have caught up, so that it is over the same
     # seeds from end to end.
-    most = max(run.done for run in line.runs)
+    most, row = max(run.done for run in line.runs), summary_row(line, lines)
+    if line_measure(line).name != page_measure(lines).name:
+        row = {key: value for key, value in row.items() if not key.endswith("_accuracy")}
     level = [run for run in line.runs if run.done == most] if most else []
     return {
         "label": line.label,
@@ -107,10 +112,60 @@ def line_data(line: Line, lines: Sequence[Line]) -> dict[str, Any]:
         "done": most,
         "rounds": line.runs[0].planned,
         "budget_j": budget_range(line.runs[0].said.scenario),
-        "curves": seeds_curves([run.rounds for run in level], QUANTITIES),
+        "curves": line_curves(line, level, page_measure(lines)),
         "parts": _mean_parts(line),
-        "row": summary_row(line, lines),
+        "row": row,
     }
+
+
+def line_curves(line: Line, level: Sequence[PageRun], measure: Measure) -> dict[str, Any]:
+    """The curves of a line: what every page has, and what else was measured of its models.
+
+    Where the measure is not that of the page, it has no curve.
+    """
+    own = line_measure(line)
+    names = {name: name for name in QUANTITIES if name not in (MEASURE, *MEASURE_ENDS)}
+    if own.name == measure.name:
+        names |= dict(zip((MEASURE, *MEASURE_ENDS), (own.name, *own.edge_names[1:]), strict=True))
+    names |= {name: name for name in more_quantities(line)}
+    seeds = [
+        {key: run.rounds[name] for key, name in names.items() if name in run.rounds}
+        | {"ends_at_s": run.rounds["ends_at_s"]}
+        for run in level
+    ]
+    return seeds_curves(seeds, list(names))
+
+
+def line_measure(line: Line) -> Measure:
+    """What the runs of a line are judged by."""
+    run = line.runs[0]
+    return measure_in(run.rounds, run.said.summary)
+
+
+def page_measure(lines: Sequence[Line]) -> Measure:
+    """What the first line that trains is judged by."""
+    trained = [line for line in lines if line.runs[0].trained]
+    return line_measure(trained[0]) if trained else ACCURACY
+
+
+def more_quantities(line: Line) -> list[str]:
+    """What else was measured of a line's models, by the names of the columns.
+
+    Further measures come after those of every run; those of devices begin with their name.
+    """
+    rounds, own = line.runs[0].rounds, line_measure(line)
+    known = {measure.name for each in MEASURES.values() for measure in each} - {own.name}
+    return [
+        name
+        for name in rounds
+        if name in known or name.startswith(("device_", "tuned_")) or name in own_columns(line)
+    ]
+
+
+def own_columns(line: Line) -> list[str]:
+    """The further measures of a user's own task, which its summary names."""
+    said = (line.runs[0].said.summary or {}).get(FURTHER)
+    return [name for name in said if isinstance(name, str)] if isinstance(said, list) else []
 
 
 def seeds_curves(seeds: Sequence[Columns], names: Sequence[str]) -> dict[str, Any]:
@@ -172,8 +227,10 @@ def summary_row(line: Line, lines: Sequence[Line]) -> dict[str, Any]:
     ended = {run.said.seed: run.said.summary for run in line.runs if run.said.summary is not None}
     keys = ("total_time_s", "energy_j_mean", "energy_j_max", "over_budget_devices", "over_budget_j")
     row: dict[str, Any] = {"ended": len(ended), "of": len(line.runs)}
-    for key in (*keys, "best_accuracy", "final_accuracy", "wall_s"):
-        values = [number(summary.get(key)) for summary in ended.values()]
+    measure = measure_of(next(iter(ended.values()), {}))
+    ends = {f"{end}_accuracy": f"{end}_{measure.name}" for end in ("best", "final")}
+    for key in (*keys, *ends, "wall_s"):
+        values = [number(summary.get(ends.get(key, key))) for summary in ended.values()]
         known = [value for value in values if value is not None]
         if known and len(known) == len(values):
             spread = over_seeds(known)

@@ -18,6 +18,17 @@ const QUANTITIES = {
   edge_accuracy_max: { name: "accuracy of the best edge model", say: sayPercent, unit: "%", scale: 100, from: "data" },
 };
 
+/** Fit the names and units of what is measured of models to the runs of the page. */
+function fitMeasure() {
+  const { name, is_share: share, more } = page.data.measure;
+  const how = share ? { say: sayPercent, unit: "%", scale: 100, from: "data" } : { say: sayNumber, unit: "", scale: 1, from: "data" };
+  QUANTITIES.accuracy = { ...how, title: name };
+  QUANTITIES.edge_accuracy_min = { ...how, name: `${name} of the ${share ? "worst" : "least"} edge model` };
+  QUANTITIES.edge_accuracy_max = { ...how, name: `${name} of the ${share ? "best" : "greatest"} edge model` };
+  for (const other of more) QUANTITIES[other] = { name: other, say: sayNumber, unit: "", from: "data" };
+  byId("measure-caption").textContent = `Test ${name} of the average model`;
+}
+
 const shownLines = () => page.data.lines.filter((line) => !chosen.hidden.has(line.label));
 const hasCurve = (name) => page.data.lines.some((line) => line.curves[name]);
 
@@ -35,7 +46,8 @@ function curvesOf(name, all, along) {
 
 /** One quantity of some lines along "time_s" or "round"; `level` is one more dashed line across. */
 function curveOption(name, all = shownLines(), along = chosen.axis, level = null) {
-  const { say, budget, from, name: title = name } = QUANTITIES[name];
+  const { say, budget, from } = QUANTITIES[name];
+  const title = QUANTITIES[name].title || QUANTITIES[name].name || name;
   const { lines, xs, size, timeName, ySize, yName } = curvesOf(name, all, along);
   const series = [];
   lines.forEach((line, i) => {
@@ -194,6 +206,7 @@ function setUpLines() {
 /** Fit controls and figures to the data. */
 function fillLines() {
   const begun = page.data.lines.some((line) => line.done);
+  fitMeasure();
   show(byId("curves"), begun);
   if (!begun) return;
   for (const figure of document.querySelectorAll("figure[data-needs]")) {

@@ -12,7 +12,8 @@ function fillSummary() {
   show(byId("summary"), lines.length > 0);
   const trained = lines.some((line) => line.row.best_accuracy);
   const head = ["policy", "seeds", "rounds", "time", ...baselines.map((name) => `vs ${name}`)];
-  if (trained) head.push("best accuracy", "final accuracy");
+  const { measure } = page.data;
+  if (trained) head.push(`best ${measure.name}`, `final ${measure.name}`);
   head.push("energy", "over budget");
   const times = lines.map((line) => (line.row.total_time_s ? line.row.total_time_s.mean : Infinity));
   const fastest = Math.min(...times);
@@ -30,7 +31,8 @@ function fillSummary() {
       lines.length > 1 && times[i] === fastest && Number.isFinite(fastest) ? marked(time, "best") : time,
       ...baselines.map((name) => sayAgainst(row.against[name])),
     ];
-    if (trained) cells.push(spreadPercent(row.best_accuracy), spreadPercent(row.final_accuracy));
+    const say = measure.is_share ? spreadPercent : spreadNumber;
+    if (trained) cells.push(say(row.best_accuracy), say(row.final_accuracy));
     return [...cells, spreadJoules(row.energy_j_mean), over];
   });
   fillTable(byId("summary-table"), head, rows);

@@ -52,6 +52,10 @@ const spreadPercent = (of) => {
   if (!of) return "–";
   return (100 * of.mean).toFixed(2) + (of.n > 1 ? ` ± ${(100 * of.std).toFixed(2)} %` : " %");
 };
+const spreadNumber = (of) => {
+  if (!of) return "–";
+  return sayNumber(of.mean, 4) + (of.n > 1 ? ` ± ${sayNumber(of.std, 2)}` : "");
+};
 const sayRounds = (first, last) => (first === last ? `round ${first}` : `rounds ${first}–${last}`);
 const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
 

@@ -1,0 +1,150 @@
+"""What is measured of models on test samples: the names, and whether more is better.
+
+Every task has one measure or several; the first is the one that summaries, targets and charts are
+about. Shipped tasks have theirs here, so that tables and pages know them without loading torch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fedrt.errors import InputError
+from fedrt.scenario.model import Custom, Learning
+from fedrt.system.plugins import load_plugin
+from fedrt.validation import Real
+
+BETTER = ("higher", "lower")
+NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
+TAKEN = ("loss", "consensus", "wall_s", "time_s", "ends_at_s", "distance_error", "status", "zeta")
+"""Columns of the tables that no measure may be called by."""
+KEY = "measure"
+"""Where a summary names its measure, if that is not accuracy."""
+FURTHER = "further_measures"
+"""Where it names those besides."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A measure of a model on test samples."""
+
+    name: str
+    higher_is_better: bool = True
+    is_share: bool = False
+    """Whether it lies between 0 and 1, to be shown in percent."""
+    of_mean: str = "mean"
+    """What is made of the mean over the samples: `mean` itself, its `root`, or `exp`."""
+
+    def best(self, values: Iterable[float]) -> float:
+        """The best of several values."""
+        return max(values) if self.higher_is_better else min(values)
+
+    def reaches(self, value: float, target: float) -> bool:
+        """Whether a value is as good as a target."""
+        return value >= target if self.higher_is_better else value <= target
+
+    def say(self, value: float, digits: int = 2) -> str:
+        """A value in words."""
+        return f"{value:.{digits}%}" if self.is_share else f"{value:.4g}"
+
+    def say_difference(self, value: float) -> str:
+        """The difference of two values in words; of shares in percentage points."""
+        text = f"{100 * value:+.2f}" if self.is_share else f"{value:+.3g}"
+        return text[1:] if float(text) == 0 else text
+
+    @property
+    def edge_names(self) -> tuple[str, str, str]:
+        """The columns with the mean, least and greatest value of the edge models."""
+        return f"edge_{self.name}_mean", f"edge_{self.name}_min", f"edge_{self.name}_max"
+
+
+ACCURACY = Measure("accuracy", is_share=True)
+MEASURES: dict[str, tuple[Measure, ...]] = {
+    "classification": (ACCURACY,),
+    "multi-label": (
+        Measure("label_accuracy", is_share=True),
+        Measure("exact_match", is_share=True),
+    ),
+    "regression": (
+        Measure("rmse", higher_is_better=False, of_mean="root"),
+        Measure("mae", higher_is_better=False),
+    ),
+    "next-token": (ACCURACY, Measure("perplexity", higher_is_better=False, of_mean="exp")),
+}
+"""Of every shipped task, the first one being what a run is judged by."""
+
+
+def measures_of(learning: Learning) -> tuple[Measure, ...]:
+    """The measures of a scenario's task; those of a user's own are read from its class."""
+    chosen = learning.task or "classification"
+    if isinstance(chosen, Custom):
+        field = "scenario.learning.task"
+        return own_measures(load_plugin(chosen.kind, field), f"{field} = {chosen.kind!r}")
+    return MEASURES[chosen if isinstance(chosen, str) else chosen.kind]
+
+
+def target_rule(learning: Learning | None) -> Real:
+    """What a target may be: of a share, as accuracy is, 0 to 1, of another measure any number.
+
+    A user's own task is not loaded for it.
+    """
+    chosen = None if learning is None else learning.task
+    if learning is None or chosen is None:
+        return Real(least=0, most=1)
+    own = isinstance(chosen, Custom)
+    return Real() if own or not measures_of(learning)[0].is_share else Real(least=0, most=1)
+
+
+def own_measures(task: Any, name: str) -> tuple[Measure, ...]:
+    """The measures that a user's own task names in `measures`; without it, accuracy alone."""
+    given = getattr(task, "measures", None)
+    if given is None:
+        return (ACCURACY,)
+    good = isinstance(given, Mapping) and len(given) > 0
+    if not good or not all(
+        isinstance(key, str) and NAME.fullmatch(key) and key not in TAKEN and value in BETTER
+        for key, value in given.items()
+    ):
+        rule = 'measures must be a dict of names to "higher" or "lower", which is better'
+        raise InputError(f"{name}: {rule}; names are of a-z, 0-9 and _")
+    return tuple(
+        ACCURACY if key == "accuracy" else Measure(key, value == "higher")
+        for key, value in given.items()
+    )
+
+
+def measure_of(summary: Mapping[str, Any]) -> Measure:
+    """The measure that a run's summary is about."""
+    given = summary.get(KEY)
+    if not isinstance(given, Mapping) or not isinstance(given.get("name"), str):
+        return ACCURACY
+    higher, share = (given.get(key) is True for key in ("higher_is_better", "is_share"))
+    return Measure(given["name"], higher, share)
+
+
+def measure_in(columns: Iterable[str], summary: Mapping[str, Any] | None = None) -> Measure:
+    """The measure that a table of rounds is about, without loading a user's own task.
+
+    As the summary says; before there is one, the column that has edge models' values beside it. Of
+    a task of a user's own it is not known then whether more is better.
+    """
+    if summary is not None:
+        return measure_of(summary)
+    known = {measure.name: measure for each in MEASURES.values() for measure in each}
+    there = set(columns)
+    for column in columns:
+        if Measure(column).edge_names[0] in there:
+            return known.get(column, Measure(column))
+    return ACCURACY
+
+
+def summary_entry(measures: Sequence[Measure]) -> dict[str, Any]:
+    """What a summary says of a run's measures; nothing of accuracy alone."""
+    first, *others = measures
+    said: dict[str, Any] = {}
+    if first != ACCURACY:
+        names = ("name", "higher_is_better", "is_share")
+        said[KEY] = {name: getattr(first, name) for name in names}
+    return said | ({FURTHER: [measure.name for measure in others]} if others else {})

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from fedrt import quantities as q
 from fedrt.control.allocation.limits import broken_limits
+from fedrt.control.coding.menu import make_menu
 from fedrt.control.topology.consensus import meets_limit, unlinked_distance
 from fedrt.cost.round import global_round_time_s, price
 from fedrt.errors import InfeasibleError, InputError, reason
@@ -24,10 +25,12 @@ from fedrt.plan import Gossip, Plan
 from fedrt.policies import Policy, make_policy
 from fedrt.policies.base import ask
 from fedrt.rounds import RoundCost
+from fedrt.scenario.fields import word_or
+from fedrt.scenario.model import CHOOSABLE
 from fedrt.system.inputs import parse_json, read_text
 from fedrt.units import linear_from_db
-from fedrt.validation import Listed, Maybe, Real, Rule, Whole, keys_of, problem
-from fedrt.world.observation import Backhaul, Observation
+from fedrt.validation import Listed, Maybe, OneOf, Real, Rule, Whole, keys_of, problem
+from fedrt.world.observation import Backhaul, Menu, Observation
 
 FloatArray = NDArray[np.float64]
 
@@ -50,6 +53,8 @@ OPTIONAL_FIELDS: dict[str, Rule] = {
     "contraction_limit": Real(above=0, most=1),
     "gossip_bits": q.MODEL_BITS,
     "buffer_bits": q.MORE_BITS,
+    "codecs": Listed(OneOf(CHOOSABLE), 1, 16),
+    "distortion_limit": word_or(CHOOSABLE, Real(least=0, most=1)),
 }
 
 
@@ -108,6 +113,7 @@ def read_state(data: object) -> RoundState:
         gossip_codec="given" if "gossip_bits" in values else "none",
         gossip_bits=values.get("gossip_bits", 0.0),
         buffer_bits=values.get("buffer_bits", 0.0),
+        menu=_menu(values),
         **columns,
     )
     limit = np.array([np.inf if value is None else value for value in allowance], dtype=np.float64)
@@ -119,6 +125,14 @@ def read_state(data: object) -> RoundState:
         "contraction_limit" in values,
         values.get("schema_version", 1),
     )
+
+
+def _menu(values: Mapping[str, Any]) -> Menu | None:
+    """The menu of codecs, if the state names any."""
+    if "codecs" not in values:
+        return None
+    sizes = (values["model_bits"], values.get("buffer_bits", 0.0))
+    return make_menu(values["codecs"], values.get("distortion_limit"), *sizes)
 
 
 def _read_fields(
@@ -248,6 +262,8 @@ def _refuse_newer(policy: Policy, plan: Plan) -> None:
     does = None
     if not plan.trained.all():
         does = "leaves devices out of the round"
+    elif plan.codec is not None:
+        does = "chooses the codecs of uploads"
     elif plan.gossip is not None and plan.gossip.codec is not None:
         does = "chooses the codec of the gossip"
     if does is not None:
@@ -311,7 +327,12 @@ def _answer(state: RoundState, policy: Policy, plan: Plan, cost: RoundCost) -> d
     if not state.local_steps_given:
         steps = [None] * seen.num_devices
     newer = state.schema_version >= 2
-    columns = {"trains": trained.tolist()} if newer else {}
+    columns: dict[str, Sequence[Any]] = {"trains": trained.tolist()} if newer else {}
+    if plan.codec is not None and seen.menu is not None:
+        names, chosen = seen.menu.names, plan.codec.tolist()
+        columns["codec"] = [
+            names[m] if trains else None for m, trains in zip(chosen, trained, strict=True)
+        ]
     columns |= {
         "bandwidth_hz": np.where(trained, plan.bandwidth_hz, 0.0).tolist(),
         "cpu_hz": np.where(trained, plan.cpu_hz, 0.0).tolist(),

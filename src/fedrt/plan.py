@@ -54,6 +54,8 @@ class Plan:
     trains: NDArray[np.bool_] | None = None
     """Per device: whether it trains in this edge round; None: every device does. A device that is
     left out trains nothing, sends nothing and spends nothing; its other entries mean nothing."""
+    codec: NDArray[np.int64] | None = None
+    """Per device: the codec of its upload, a place in `Observation.menu`; None: the scenario's."""
 
     @property
     def trained(self) -> NDArray[np.bool_]:
@@ -103,11 +105,34 @@ def plan_problems(plan: Plan, seen: Observation) -> list[str]:
         shape = (seen.num_devices,)
         if not isinstance(chosen, np.ndarray) or chosen.dtype != np.bool_ or chosen.shape != shape:
             return [f"trains = {shown(chosen)}: must be None or a boolean array of shape {shape}"]
+    lines += _codec_problems(plan, seen)
     status: object = plan.status
     if not isinstance(status, str) or status not in get_args(Status):
         lines.append(f"status = {shown(status)}: must be one of {', '.join(get_args(Status))}")
     lines += _device_problems(plan, seen)
     return lines + _gossip_problems(plan.gossip, seen)
+
+
+def _codec_problems(plan: Plan, seen: Observation) -> list[str]:
+    """A line if the choice of codecs is not one from the menu."""
+    chosen: object = plan.codec
+    if chosen is None:
+        return []
+    if seen.menu is None:
+        return ["codec: must be None where there is no menu of codecs"]
+    count, shape = len(seen.menu.names), (seen.num_devices,)
+    whole = isinstance(chosen, np.ndarray) and chosen.dtype.kind in "iu" and chosen.shape == shape
+    if whole and bool(((chosen >= 0) & (chosen < count) | ~plan.trained).all()):  # type: ignore[operator]
+        return []
+    rule = f"None or whole numbers of shape {shape}, 0 to {count - 1} in the menu of codecs"
+    return [f"codec = {shown(chosen)}: must be {rule}"]
+
+
+def upload_bits(plan: Plan, seen: Observation) -> NDArray[np.float64]:
+    """The bits of each device's message under a plan; those of a device left out mean nothing."""
+    if plan.codec is None or seen.menu is None:
+        return seen.upload_bits
+    return seen.menu.bits[np.where(plan.trained, plan.codec, 0)]
 
 
 def _device_problems(plan: Plan, seen: Observation) -> list[str]:

@@ -134,7 +134,8 @@ def key_after_training(
     """
     some = outcome is not None and (outcome.failures is not None or plan.trains is not None)
     came = (outcome.delivered,) if some and outcome is not None else ()
-    return digest(before, seen.t, seen.r, seen.device, plan.local_steps, *came)
+    coded = () if plan.codec is None or seen.menu is None else (seen.menu.names, plan.codec)
+    return digest(before, seen.t, seen.r, seen.device, plan.local_steps, *came, *coded)
 
 
 def key_after_gossip(before: bytes, gossip: Gossip) -> bytes:

@@ -97,7 +97,7 @@ def test_same_seed_same_bytes_in_any_order_and_any_process(tmp_path):
     estimate(scenario, list(POLICIES)[::-1], [1, 0], tmp_path / "b")
     options = as_options('channel={kind="gauss-markov",mean_db=8,std_db=4,correlation=0.8}')
     command = [sys.executable, "-m", "fedrt", "estimate", *options, "--seeds", "1,0"]
-    command += ["--policies", "static-t,mll-sgd,fedrt,fedrt-plus,ce-fedavg,static-r"]
+    command += ["--policies", "static-t,mll-sgd,fedrt,fedrt-joint,fedrt-plus,ce-fedavg,static-r"]
     subprocess.run(
         [*command, "--out", str(tmp_path / "c"), "--json"],
         env=environment(PYTHONHASHSEED="7"),
@@ -106,7 +106,7 @@ def test_same_seed_same_bytes_in_any_order_and_any_process(tmp_path):
         timeout=LIMIT_S,
     )
     first = tables_below(tmp_path / "a")
-    assert len(first) == 6 * 2 * 4
+    assert len(first) == 7 * 2 * 4
     assert tables_below(tmp_path / "b") == first
     assert tables_below(tmp_path / "c") == first
     assert first["fedrt-0/rounds.parquet"] != first["fedrt-1/rounds.parquet"]

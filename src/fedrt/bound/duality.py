@@ -34,16 +34,33 @@ choices there are. For given lambda the best nu are found by a compiled search; 
 `joule_prices`, the joules spent less the budget being the slope. How well either does decides how
 tight the bound is, never whether it holds.
 
-All constraints other than the choice of links are convex, so the bound is as good as the best one
-could do if a round could be split between choices of links.
+Codecs. Where each upload also chooses a codec m, of B_m bits and distortion d_m, and the mean
+distortion of an edge round may be no more than D, that constraint has a price theta per device's
+distortion, and what is left to minimise over u and m is, with z = sqrt(mu) and kappa_n the
+hertz-seconds of a bit,
+
+    sum over n of min over m of (2 z sqrt((lambda p + nu) kappa_n B_m) + theta d_m) - z^2 b_c
+
+less theta N D for the edge round. It is concave in z, and any z >= 0 gives a bound. For given
+prices of time and energy a device changes from codec to codec as its nu grows, and at the change
+it mixes both: what counts is the mean root of its bits.
+
+All constraints but the choices of links and codecs are convex, so the bound is as good as the
+best one could do if a round could be split between such choices.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
+from fedrt.world.observation import Menu
+
+if TYPE_CHECKING:
+    from fedrt.bound.kernel import PricedRun
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -73,6 +90,10 @@ class WholeRun:
     tx_power_w: FloatArray
     cpu_min_hz: FloatArray
     cpu_max_hz: FloatArray
+    menu: Menu | None = None
+    """The codecs that every upload may choose from; None: none is chosen."""
+    bit_hz_s: FloatArray = field(default_factory=lambda: np.zeros(0))
+    """Hz s of a bit of each upload, where there is a menu."""
 
     @property
     def num_devices(self) -> int:
@@ -102,6 +123,8 @@ class DualPrices:
     """For each global round, the chosen row of `LinkTimes`."""
     state: FloatArray
     """The state of the compiled search, for each row of `WholeRun`."""
+    distortion_s: FloatArray
+    """theta, seconds for the distortion of one device, per edge round; 0 without a menu."""
 
     @staticmethod
     def even(run: WholeRun) -> DualPrices:
@@ -116,6 +139,7 @@ class DualPrices:
             second=np.zeros(len(run.device)),
             chosen=np.zeros(run.global_rounds, dtype=np.int64),
             state=np.zeros((parts, 2)),
+            distortion_s=np.zeros(run.global_rounds * run.edge_rounds),
         )
 
 
@@ -164,7 +188,12 @@ def certified_s(
     compute_j = run.joules_per_hz2[n] * cpu_hz**2
     phi = joule_s * compute_j + prices.second * run.cycles[n] / cpu_hz
     whole = np.bincount(part, np.sqrt(sending * run.k), minlength=len(run.bandwidth_hz))
-    by_part = np.bincount(part, phi, minlength=len(whole)) + whole**2 / run.bandwidth_hz
+    upload_price = whole**2 / run.bandwidth_hz
+    if run.menu is not None:
+        z = (whole / run.bandwidth_hz)[part]
+        each = _least_over_codecs(run, prices, sending, z, part)
+        upload_price = np.bincount(part, each, minlength=len(whole)) - upload_price
+    by_part = np.bincount(part, phi, minlength=len(whole)) + upload_price
     value_s = by_part.reshape(run.global_rounds, -1).sum(axis=1)
     value_s = value_s + (prices.share * backhaul_s).sum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -174,23 +203,52 @@ def certified_s(
     return value_s, energy_j.astype(np.float64, copy=False)
 
 
+def _least_over_codecs(
+    run: WholeRun, prices: DualPrices, sending: FloatArray, z: FloatArray, part: IntArray
+) -> FloatArray:
+    """The least price of each upload over the codecs, at z, the root of the price of a hertz."""
+    assert run.menu is not None
+    price = prices.distortion_s[part // run.num_edges]
+    each = [
+        2 * z * np.sqrt(sending * run.bit_hz_s * bits) + price * distortion
+        for bits, distortion in zip(run.menu.bits, run.menu.distortion, strict=True)
+    ]
+    return np.asarray(np.min(each, axis=0))
+
+
 def price_seconds(run: WholeRun, links: LinkTimes, prices: DualPrices) -> FloatArray:
     """For each global round the greatest bound at the energy prices; updates the time prices."""
     from fedrt.bound.search import price_rounds
 
     value_s = np.empty(run.global_rounds)
     price_rounds(
-        run.edge_rounds,
-        run.first,
-        run.k,
-        run.bandwidth_hz,
-        np.ascontiguousarray(device_columns(run, prices.joule_s)[:, run.device]),
+        priced_run(run, prices),
         links.first,
         links.backhaul_s,
         prices.share,
         prices.second,
-        prices.state,
         prices.chosen,
         value_s,
     )
     return value_s
+
+
+def priced_run(run: WholeRun, prices: DualPrices) -> PricedRun:
+    """A run at given prices of energy and distortion, as arrays for the searches."""
+    from fedrt.bound.kernel import PricedRun
+
+    menu = run.menu
+    nothing = np.zeros(0)
+    return PricedRun(
+        edge_rounds=run.edge_rounds,
+        servers=run.num_edges,
+        first=run.first,
+        k=run.k if menu is None else np.asarray(run.k),
+        bandwidth_hz=run.bandwidth_hz,
+        columns=np.ascontiguousarray(device_columns(run, prices.joule_s)[:, run.device]),
+        state=prices.state,
+        root_bits=nothing if menu is None else np.sqrt(menu.bits),
+        distortion=nothing if menu is None else np.array(menu.distortion),
+        root_bit_hz_s=nothing if menu is None else np.sqrt(run.bit_hz_s),
+        distortion_s=prices.distortion_s,
+    )

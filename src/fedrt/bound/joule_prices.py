@@ -13,7 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.bound.duality import DualPrices, LinkTimes, WholeRun, certified_s, price_seconds
+from fedrt.bound.duality import (
+    DualPrices,
+    LinkTimes,
+    WholeRun,
+    certified_s,
+    price_seconds,
+)
 
 FloatArray = NDArray[np.float64]
 
@@ -22,6 +28,19 @@ FIRST_POWER, MOST_POWER = 6.0, 40.0
 MOST_CHANGE = 10.0
 ENDS = 3e-6
 """The share of the bound that the last steps must have gained for the search to continue."""
+
+
+class CodingSteps:
+    """Steps of the prices of distortion, longer while a price keeps its side of its limit."""
+
+    def __init__(self, edge_rounds: int) -> None:
+        self.power, self.last = np.full(edge_rounds, 0.5), np.zeros(edge_rounds)
+
+    def factor(self, over: FloatArray) -> FloatArray:
+        """By what to multiply the prices; `over`: logarithms of distortions over their limits."""
+        grown = np.minimum(self.power * 1.3, 4.0)
+        self.power, self.last = np.where(over * self.last < 0, self.power / 2, grown), over
+        return np.clip(np.exp(over * self.power), 1 / MOST_CHANGE, MOST_CHANGE)
 
 
 @dataclass
@@ -40,6 +59,8 @@ class JoulePrices:
         """Prices so low that almost no device slows down."""
         prices = DualPrices.even(run)
         prices.joule_s = np.where(np.isfinite(limit_j), 0.01 * prices.joule_s, 0.0)
+        if run.menu is not None:
+            prices.distortion_s = first_distortion_prices(run)
         return JoulePrices(run, limit_j, prices)
 
     def value(self, links: LinkTimes) -> tuple[float, FloatArray]:
@@ -49,9 +70,27 @@ class JoulePrices:
         _, energy_j = certified_s(self.run, self.prices, backhaul_s)
         limited = np.isfinite(self.limit_j)
         limit_j = np.where(limited, self.limit_j, 0.0)
-        bound = float(value_s.sum() - self.prices.joule_s @ limit_j)
+        bound = float(value_s.sum() - self.prices.joule_s @ limit_j) - self._distortion_s()
         self.best_s = max(self.best_s, bound)
         return bound, np.where(limited, energy_j - limit_j, 0.0)
+
+    def _distortion_s(self) -> float:
+        """The priced limits on the distortion of all edge rounds."""
+        run = self.run
+        if run.menu is None:
+            return 0.0
+        counts = np.diff(run.first[:: run.num_edges])
+        return float(self.prices.distortion_s @ counts) * run.menu.limit
+
+    def _distortion_over(self) -> FloatArray:
+        """For each edge round, the distortion of its devices over what it may be."""
+        run = self.run
+        assert run.menu is not None
+        roots = np.sqrt(run.menu.bits)
+        mixed = np.interp(np.sqrt(run.k / run.bit_hz_s), roots, run.menu.distortion)
+        first = run.first[:: run.num_edges]
+        total = np.add.reduceat(np.append(mixed, 0.0), first[:-1]) * (np.diff(first) > 0)
+        return total / np.maximum(np.diff(first) * run.menu.limit, 1e-300)
 
     def multiply(self, links: LinkTimes, most_steps: int) -> None:
         """Raise the prices of devices that spend too much and lower the others', repeatedly.
@@ -61,14 +100,15 @@ class JoulePrices:
         """
         power = np.full(self.run.num_devices, FIRST_POWER)
         last = np.zeros(self.run.num_devices)
+        coding = CodingSteps(len(self.prices.distortion_s))
         values: list[float] = []
-        best, kept = -np.inf, self.prices.joule_s
+        best, kept = -np.inf, (self.prices.joule_s, self.prices.distortion_s)
         limited = np.isfinite(self.limit_j)
         for _ in range(most_steps):
             bound, over_j = self.value(links)
             values.append(bound)
             if bound > best:
-                best, kept = bound, self.prices.joule_s
+                best, kept = bound, (self.prices.joule_s, self.prices.distortion_s)
             if len(values) > 3 and best <= max(values[:-3]) + ENDS * abs(best):
                 break
             power = np.where(over_j * last < 0, power / 2, np.minimum(power * 1.3, MOST_POWER))
@@ -76,4 +116,26 @@ class JoulePrices:
             spent = 1.0 + over_j / np.where(limited, self.limit_j, 1.0)
             factor = np.clip(spent**power, 1 / MOST_CHANGE, MOST_CHANGE)
             self.prices.joule_s = self.prices.joule_s * factor
-        self.prices.joule_s = kept
+            if self.run.menu is not None:
+                moved = coding.factor(np.log(np.maximum(self._distortion_over(), 1e-3)))
+                self.prices.distortion_s = self.prices.distortion_s * moved
+        self.prices.joule_s, self.prices.distortion_s = kept
+
+
+def first_distortion_prices(run: WholeRun) -> FloatArray:
+    """For each edge round, the price at which the usual codec is worth its bits on average.
+
+    A second is shared by all clusters. The price is what the last bits of that codec cost over the
+    distortion that they take away.
+    """
+    menu = run.menu
+    assert menu is not None
+    one, two = (menu.uniform - 1, menu.uniform) if menu.uniform else (0, min(1, len(menu.bits) - 1))
+    lost = menu.distortion[one] - menu.distortion[two]
+    part = np.repeat(np.arange(len(run.bandwidth_hz)), np.diff(run.first))
+    per_bit_s = np.bincount(part, run.bit_hz_s, minlength=len(run.bandwidth_hz)) / run.bandwidth_hz
+    per_bit_s = per_bit_s.reshape(-1, run.num_edges).mean(axis=1)
+    count = np.maximum(np.diff(run.first[:: run.num_edges]), 1)
+    if lost <= 0:
+        return np.zeros_like(per_bit_s)
+    return per_bit_s * (menu.bits[two] - menu.bits[one]) / (lost * count)

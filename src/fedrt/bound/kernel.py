@@ -7,6 +7,8 @@ hold: every set of prices gives one.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,6 +19,32 @@ IntArray = NDArray[np.int64]
 
 MOST_STEPS = 60
 CLOSE = 1e-10
+
+
+class PricedRun(NamedTuple):
+    """A whole run as arrays for the searches; rows are those of `duality.WholeRun`."""
+
+    edge_rounds: int
+    servers: int
+    first: IntArray
+    """The first device of each row, and the number of devices at the end."""
+    k: FloatArray
+    """Per device and edge round: the hertz-seconds of its upload; where codecs are chosen, those
+    of the last search, of the mean root of its bits."""
+    bandwidth_hz: FloatArray
+    """Per row."""
+    columns: FloatArray
+    """Per device and edge round: the constants of `duality.device_columns`."""
+    state: FloatArray
+    """Per row: where the last search of its prices ended."""
+    root_bits: FloatArray
+    """The roots of the codecs' bits; empty where nothing is chosen from a menu."""
+    distortion: FloatArray
+    """Of the codecs."""
+    root_bit_hz_s: FloatArray
+    """Per device and edge round: the root of the hertz-seconds of a bit."""
+    distortion_s: FloatArray
+    """Per edge round: the price of distortion, in seconds."""
 
 
 @compiled()
@@ -64,18 +92,46 @@ def device_price(
 
 
 @compiled()
+def coded_device_price(
+    tau: float, q: float, n: int, price: float, start: float, run: PricedRun
+) -> tuple[float, float, float]:  # pragma: no cover - compiled
+    """`device_price` of a device that chooses its codec, at a price of distortion.
+
+    It changes to fewer bits where nu passes a threshold, and its time then falls by a jump. Where
+    tau lies within a jump, nu is the threshold: the device then mixes both codecs, its slope is 0,
+    and its upload takes what tau leaves.
+    """
+    slow_s, fast_s, joule = run.columns[0, n], run.columns[1, n], run.columns[2, n]
+    low, high, cube = run.columns[3, n], run.columns[4, n], run.columns[5, n]
+    bit = run.root_bit_hz_s[n] ** 2
+    roots, distortion = run.root_bits, run.distortion
+    threshold, nu, slope, upload = 0.0, 0.0, 0.0, 0.0
+    for m in range(len(roots) - 1, -1, -1):
+        least = threshold
+        threshold = np.inf
+        if m > 0:
+            gain = price * (distortion[m - 1] - distortion[m]) / (roots[m] - roots[m - 1])
+            threshold = (gain / (2.0 * q)) ** 2 / bit - joule
+            if threshold <= 0.0:
+                threshold = 0.0
+                continue
+        k = bit * roots[m] ** 2
+        nu, slope, upload = device_price(tau, q, k, slow_s, fast_s, joule, low, high, cube, start)
+        if nu < least:
+            compute = slow_s
+            if least >= high:
+                compute = fast_s
+            elif least > low:
+                compute = cube / np.cbrt(least)
+            return least, 0.0, (tau - compute) / q
+        if nu <= threshold:
+            return nu, slope, upload
+    return nu, slope, upload
+
+
+@compiled()
 def price_edge_round(
-    share: float,
-    b: float,
-    k: FloatArray,
-    slow_s: FloatArray,
-    fast_s: FloatArray,
-    joule: FloatArray,
-    low: FloatArray,
-    high: FloatArray,
-    cube: FloatArray,
-    nu: FloatArray,
-    state: FloatArray,
+    share: float, row: int, nu: FloatArray, run: PricedRun
 ) -> tuple[float, float]:  # pragma: no cover - compiled
     """The seconds of a cluster's edge round when one costs `share`, and their slope in it.
 
@@ -83,39 +139,38 @@ def price_edge_round(
     nested searches, Newton's steps within a bracket: tau for given q, where the sum of the nu
     falls, and q, where Q(nu) / q falls.
     """
-    size = len(k)
+    lo, hi = run.first[row], run.first[row + 1]
+    size, b, state, k = hi - lo, run.bandwidth_hz[row], run.state[row], run.k[lo:hi]
+    slow_s, fast_s, joule = run.columns[0, lo:hi], run.columns[1, lo:hi], run.columns[2, lo:hi]
+    low, high, cube = run.columns[3, lo:hi], run.columns[4, lo:hi], run.columns[5, lo:hi]
+    coded, price = len(run.root_bits) > 0, run.distortion_s[row // run.servers]
     base = fast_s.max()
     extra, q = state[0], state[1]
     if not (extra > 0.0 and q > 0.0):
         q = np.sqrt(k.sum() / size * share / size) * size / b
         extra = k.sum() / b
     q_low, q_high = 0.0, np.inf
-    weight, weight_u, weight_uu = 0.0, 0.0, 0.0
+    total, weight, weight_u, weight_uu = 0.0, 0.0, 0.0, 0.0
     for _ in range(MOST_STEPS):
         short, long = 0.0, np.inf
         for _ in range(MOST_STEPS):
             total, weight, weight_u, weight_uu = 0.0, 0.0, 0.0, 0.0
             idle_s = 0.0
             for n in range(size):
-                nu[n], w, u = device_price(
-                    base + extra,
-                    q,
-                    k[n],
-                    slow_s[n],
-                    fast_s[n],
-                    joule[n],
-                    low[n],
-                    high[n],
-                    cube[n],
-                    nu[n],
-                )
+                tau = base + extra
+                if coded:
+                    nu[n], w, u = coded_device_price(tau, q, lo + n, price, nu[n], run)
+                    k[n] = (joule[n] + nu[n]) * u * u
+                else:
+                    own = (slow_s[n], fast_s[n], joule[n], low[n], high[n], cube[n])
+                    nu[n], w, u = device_price(tau, q, k[n], *own, nu[n])
                 total += nu[n]
                 weight += w
                 weight_u += w * u
                 weight_uu += w * u * u
-                if w == 0.0:
+                if nu[n] == 0.0:
                     idle_s = max(idle_s, slow_s[n] + q * u)
-            if weight == 0.0:
+            if total == 0.0:
                 long = extra
                 extra = min(0.5 * extra, max(idle_s - base, 0.0) * (1.0 - 1e-6))
                 continue
@@ -125,20 +180,23 @@ def price_edge_round(
                 short = extra
             else:
                 long = extra
-            extra = max(extra + (total - share) / weight, 0.1 * extra)
-            if not short < extra < long:
+            if weight > 0.0:
+                extra = max(extra + (total - share) / weight, 0.1 * extra)
+            if weight == 0.0 or not short < extra < long:
                 extra = 0.5 * (short + long) if long < np.inf else 2.0 * short
         whole = 0.0
         for n in range(size):
             whole += np.sqrt((joule[n] + nu[n]) * k[n])
         off = whole - b * q
-        if abs(off) <= CLOSE * b * q or weight == 0.0:
+        if abs(off) <= CLOSE * b * q or total == 0.0:
             break
         if off > 0.0:
             q_low = q
         else:
             q_high = q
-        fall = b - 0.5 * (weight_uu - weight_u * weight_u / weight)
+        fall = b
+        if weight > 0.0:
+            fall -= 0.5 * (weight_uu - weight_u * weight_u / weight)
         q = q + off / fall if fall > 0.0 else whole / b
         if not q_low < q < q_high:
             q = 0.5 * (q_low + q_high) if q_high < np.inf else 2.0 * q_low
@@ -165,46 +223,92 @@ def compute_price(nu: float, own: FloatArray) -> float:  # pragma: no cover - co
 
 
 @compiled()
-def price_cluster(
-    t: int,
-    c: int,
-    share: float,
-    edge_rounds: int,
-    servers: int,
-    first: IntArray,
-    k: FloatArray,
-    bandwidth_hz: FloatArray,
-    columns: FloatArray,
-    nu: FloatArray,
-    state: FloatArray,
+def coded_roots(
+    z: float, weight: FloatArray, price: float, root_bits: FloatArray, distortion: FloatArray
 ) -> tuple[float, float, float]:  # pragma: no cover - compiled
-    """The seconds of cluster c in global round t when one costs `share`, their slope, the value."""
-    time_s, fall, value = 0.0, 0.0, 0.0
-    begin = first[t * edge_rounds * servers]
-    for r in range(edge_rounds):
-        part = (t * edge_rounds + r) * servers + c
-        lo, hi = first[part], first[part + 1]
-        if lo == hi:
-            continue
-        own, mine = columns[:, lo:hi], nu[lo - begin : hi - begin]
-        seconds, slope = price_edge_round(
-            share,
-            bandwidth_hz[part],
-            k[lo:hi],
-            own[0],
-            own[1],
-            own[2],
-            own[3],
-            own[4],
-            own[5],
-            mine,
-            state[part],
-        )
-        time_s += seconds
-        fall += slope * share
+    """Sums over devices that choose their codecs at z, the root of the price of a hertz.
+
+    Each takes the least of 2 z weight root_bits + price distortion. The sums of weight root_bits,
+    of the distortions, and of these least values.
+    """
+    roots, total, value = 0.0, 0.0, 0.0
+    for n in range(len(weight)):
+        least, best = np.inf, 0
+        for m in range(len(root_bits)):
+            cost = 2.0 * z * weight[n] * root_bits[m] + price * distortion[m]
+            if cost < least:
+                least, best = cost, m
+        roots += weight[n] * root_bits[best]
+        total += distortion[best]
+        value += least
+    return roots, total, value
+
+
+@compiled()
+def coded_price(
+    weight: FloatArray, b: float, price: float, root_bits: FloatArray, distortion: FloatArray
+) -> tuple[float, float]:  # pragma: no cover - compiled
+    """The brackets of the z at which the value of a cluster's uploads is greatest.
+
+    The value is concave in z; at its top z b is the sum of weight root_bits, which falls in z.
+    """
+    low, high = weight.sum() * root_bits.min() / b, weight.sum() * root_bits.max() / b
+    while high - low > 1e-13 * high:
+        z = 0.5 * (low + high)
+        if not low < z < high:
+            break
+        roots, _, _ = coded_roots(z, weight, price, root_bits, distortion)
+        if roots > z * b:
+            low = z
+        else:
+            high = z
+    return low, high
+
+
+@compiled()
+def upload_value(
+    joule: FloatArray, nu: FloatArray, row: int, part: tuple[int, int], run: PricedRun
+) -> float:  # pragma: no cover - compiled
+    """The least price of a cluster's uploads in an edge round, over codecs and bandwidths.
+
+    Any z >= 0 gives a value that is not above it.
+    """
+    lo, hi = part
+    b = run.bandwidth_hz[row]
+    if len(run.root_bits) == 0:
         whole = 0.0
         for n in range(hi - lo):
-            whole += np.sqrt((own[2, n] + mine[n]) * k[lo + n])
-            value += compute_price(mine[n], own[:, n])
-        value += whole * whole / bandwidth_hz[part]
+            whole += np.sqrt((joule[n] + nu[n]) * run.k[lo + n])
+        return whole * whole / b
+    weight = np.sqrt(joule + nu) * run.root_bit_hz_s[lo:hi]
+    price = run.distortion_s[row // run.servers]
+    z, _ = coded_price(weight, b, price, run.root_bits, run.distortion)
+    _, _, value = coded_roots(z, weight, price, run.root_bits, run.distortion)
+    return value - z * z * b
+
+
+@compiled()
+def price_cluster(
+    t: int, c: int, share: float, run: PricedRun, nu: FloatArray, valued: bool
+) -> tuple[float, float, float]:  # pragma: no cover - compiled
+    """The seconds of cluster c in global round t when one costs `share`, their slope, the value.
+
+    `nu` is of the round's devices. The value is 0 unless it is asked for.
+    """
+    time_s, fall, value = 0.0, 0.0, 0.0
+    first = run.first
+    begin = first[t * run.edge_rounds * run.servers]
+    for r in range(run.edge_rounds):
+        row = (t * run.edge_rounds + r) * run.servers + c
+        lo, hi = first[row], first[row + 1]
+        if lo == hi:
+            continue
+        own, mine = run.columns[:, lo:hi], nu[lo - begin : hi - begin]
+        seconds, slope = price_edge_round(share, row, mine, run)
+        time_s += seconds
+        fall += slope * share
+        if valued:
+            for n in range(hi - lo):
+                value += compute_price(mine[n], own[:, n])
+            value += upload_value(own[2], mine, row, (lo, hi), run)
     return time_s, fall, value

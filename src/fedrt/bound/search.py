@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.bound.kernel import MOST_STEPS, price_cluster
+from fedrt.bound.kernel import MOST_STEPS, PricedRun, price_cluster
 from fedrt.system.jit import compiled
 
 FloatArray = NDArray[np.float64]
@@ -31,14 +31,8 @@ def share_to_end_at(
     t: int,
     c: int,
     share: float,
-    edge_rounds: int,
-    servers: int,
-    first: IntArray,
-    k: FloatArray,
-    bandwidth_hz: FloatArray,
-    columns: FloatArray,
+    run: PricedRun,
     nu: FloatArray,
-    state: FloatArray,
 ) -> float:  # pragma: no cover - compiled
     """The share of the round's price with which server c ends at `end_s`.
 
@@ -49,9 +43,7 @@ def share_to_end_at(
     low, high, x = np.log(LEAST_SHARE), 0.0, np.log(share)
     for _ in range(MOST_STEPS):
         share = np.exp(x)
-        time_s, fall, _ = price_cluster(
-            t, c, share, edge_rounds, servers, first, k, bandwidth_hz, columns, nu, state
-        )
+        time_s, fall, _ = price_cluster(t, c, share, run, nu, False)
         late_s = time_s + backhaul_s - end_s
         if -late_s * share <= room and late_s <= room:
             break
@@ -82,16 +74,7 @@ def share_to_end_at(
 
 @compiled()
 def price_seconds(
-    t: int,
-    edge_rounds: int,
-    first: IntArray,
-    k: FloatArray,
-    bandwidth_hz: FloatArray,
-    columns: FloatArray,
-    backhaul_s: FloatArray,
-    share: FloatArray,
-    nu: FloatArray,
-    state: FloatArray,
+    t: int, run: PricedRun, backhaul_s: FloatArray, share: FloatArray, nu: FloatArray
 ) -> float:  # pragma: no cover - compiled
     """The greatest bound of global round t over its time prices, for given backhaul times.
 
@@ -109,9 +92,7 @@ def price_seconds(
     for turn in range(MOST_STEPS):
         value, top_s, mean_s = 0.0, 0.0, 0.0
         for c in range(servers):
-            time_s, _, own = price_cluster(
-                t, c, trial[c], edge_rounds, servers, first, k, bandwidth_hz, columns, nu, state
-            )
+            time_s, _, own = price_cluster(t, c, trial[c], run, nu, True)
             value += own + trial[c] * backhaul_s[c]
             top_s = max(top_s, time_s + backhaul_s[c])
             mean_s += trial[c] * (time_s + backhaul_s[c])
@@ -123,9 +104,7 @@ def price_seconds(
         if turn == 0:
             first_s = mean_s
             for c in range(servers):
-                time_s, _, _ = price_cluster(
-                    t, c, 1.0, edge_rounds, servers, first, k, bandwidth_hz, columns, nu, state
-                )
+                time_s, _, _ = price_cluster(t, c, 1.0, run, nu, False)
                 if time_s + backhaul_s[c] > early_s:
                     early_s, last = time_s + backhaul_s[c], c
             end_s = early_s
@@ -139,22 +118,8 @@ def price_seconds(
                 end_s = 0.5 * (early_s + late_s)
         total = 0.0
         for c in range(servers):
-            trial[c] = share_to_end_at(
-                end_s,
-                backhaul_s[c],
-                0.1 * GAP * end_s,
-                t,
-                c,
-                trial[c],
-                edge_rounds,
-                servers,
-                first,
-                k,
-                bandwidth_hz,
-                columns,
-                nu,
-                state,
-            )
+            room = 0.1 * GAP * end_s
+            trial[c] = share_to_end_at(end_s, backhaul_s[c], room, t, c, trial[c], run, nu)
             total += trial[c]
         if turn == 0:
             others = total - trial[last]
@@ -180,16 +145,11 @@ def price_seconds(
 
 @compiled()
 def price_rounds(
-    edge_rounds: int,
-    first: IntArray,
-    k: FloatArray,
-    bandwidth_hz: FloatArray,
-    columns: FloatArray,
+    run: PricedRun,
     choices: IntArray,
     backhaul_s: FloatArray,
     share: FloatArray,
     nu: FloatArray,
-    state: FloatArray,
     chosen: IntArray,
     value: FloatArray,
 ) -> None:  # pragma: no cover - compiled
@@ -199,10 +159,9 @@ def price_rounds(
     and, for the chosen row, `share` and `nu`. A row that is no better than the best so far at the
     best's own prices cannot be better at its own.
     """
-    servers = share.shape[1]
+    rows_of_round = run.edge_rounds * run.servers
     for t in range(len(value)):
-        begin = first[t * edge_rounds * servers]
-        end = first[(t + 1) * edge_rounds * servers]
+        begin, end = run.first[t * rows_of_round], run.first[(t + 1) * rows_of_round]
         mine = share[t].copy()
         prices = nu[begin:end].copy()
         rows = backhaul_s[choices[t] : choices[t + 1]]
@@ -214,18 +173,7 @@ def price_rounds(
                 if cost >= 0.0:
                     continue
             mine[:], prices[:] = share[t], nu[begin:end]
-            found = price_seconds(
-                t,
-                edge_rounds,
-                first,
-                k,
-                bandwidth_hz,
-                columns,
-                rows[j],
-                mine,
-                prices,
-                state,
-            )
+            found = price_seconds(t, run, rows[j], mine, prices)
             if found < value[t]:
                 value[t], chosen[t] = found, choices[t] + j
                 share[t], nu[begin:end] = mine, prices

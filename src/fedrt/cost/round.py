@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from fedrt.cost.backhaul import backhaul_time_s
 from fedrt.cost.compute import compute_energy_j, compute_time_s
 from fedrt.cost.uplink import upload_energy_j, upload_time_s
-from fedrt.plan import Plan, behind_bits, gossip_bits
+from fedrt.plan import Plan, behind_bits, gossip_bits, upload_bits
 from fedrt.rounds import RoundCost
 from fedrt.world.observation import Observation
 
@@ -32,9 +32,10 @@ def price(plan: Plan, seen: Observation) -> RoundCost:
         bandwidth_hz = np.where(trains, bandwidth_hz, 1.0)
     cycles = seen.cycles * (steps / seen.local_steps)
     compute_s = compute_time_s(cycles, cpu_hz)
-    upload_s = upload_time_s(seen.model_bits, seen.snr, bandwidth_hz)
+    bits = upload_bits(plan, seen)
+    upload_s = upload_time_s(bits, seen.snr, bandwidth_hz)
     compute_j = compute_energy_j(cycles, cpu_hz, seen.capacitance)
-    upload_bytes = np.full(seen.num_devices, seen.model_bits / 8)
+    upload_bytes = bits / 8
     if trains is not None:
         compute_s, upload_s, compute_j, upload_bytes = (
             np.where(trains, values, 0.0)
@@ -43,8 +44,8 @@ def price(plan: Plan, seen: Observation) -> RoundCost:
     backhaul_s = np.zeros(seen.num_edges)
     if plan.gossip is not None and seen.backhaul is not None:
         backhaul, gossip = seen.backhaul, plan.gossip
-        bits, behind = gossip_bits(gossip, seen), behind_bits(gossip, backhaul, seen)
-        backhaul_s = backhaul_time_s(bits, gossip.steps, backhaul.bps, gossip.links, behind)
+        message, behind = gossip_bits(gossip, seen), behind_bits(gossip, backhaul, seen)
+        backhaul_s = backhaul_time_s(message, gossip.steps, backhaul.bps, gossip.links, behind)
     return RoundCost(
         compute_s=compute_s,
         upload_s=upload_s,

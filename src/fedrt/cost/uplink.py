@@ -1,4 +1,4 @@
-"""The time and energy of sending a model from a device to its edge server."""
+"""The time and energy of sending an update from a device to its edge server."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 
 
-def hertz_seconds(model_bits: float, snr: FloatArray) -> FloatArray:
+def hertz_seconds(bits: FloatArray | float, snr: FloatArray) -> FloatArray:
     """The bandwidth-time product of an upload, in Hz s: k = Lambda / log2(1 + SNR).
 
     log1p keeps its digits at very low SNR, where 1 + SNR rounds to 1.
     """
-    return model_bits * np.log(2.0) / np.log1p(snr)
+    return bits * np.log(2.0) / np.log1p(snr)
 
 
-def upload_time_s(model_bits: float, snr: FloatArray, bandwidth_hz: FloatArray) -> FloatArray:
+def upload_time_s(
+    bits: FloatArray | float, snr: FloatArray, bandwidth_hz: FloatArray
+) -> FloatArray:
     """The seconds of an upload: k / b."""
-    return hertz_seconds(model_bits, snr) / bandwidth_hz
+    return hertz_seconds(bits, snr) / bandwidth_hz
 
 
 def upload_energy_j(upload_s: FloatArray, tx_power_w: FloatArray) -> FloatArray:

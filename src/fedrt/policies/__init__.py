@@ -9,6 +9,7 @@ from fedrt.errors import InputError
 from fedrt.ledger import Horizon
 from fedrt.policies.base import (
     Policy,
+    chooses_codecs,
     complete_plan,
     keep_all_links,
     uses_contraction_limit,
@@ -16,6 +17,7 @@ from fedrt.policies.base import (
 )
 from fedrt.policies.ce_fedavg import CEFedAvg
 from fedrt.policies.fedrt import FedRT
+from fedrt.policies.fedrt_joint import FedRTJoint
 from fedrt.policies.fedrt_plus import FedRTPlus
 from fedrt.policies.mll_sgd import MLLSGD
 from fedrt.policies.spec import Spec, read_spec
@@ -26,7 +28,7 @@ from fedrt.validation import hint, problem
 
 POLICIES: dict[str, Callable[..., Policy]] = {
     policy.name: policy for policy in (FedRT, StaticR, StaticT, CEFedAvg, MLLSGD)
-} | {"fedrt-plus": FedRTPlus}
+} | {"fedrt-plus": FedRTPlus, "fedrt-joint": FedRTJoint}
 """Every shipped policy by its name."""
 
 __all__ = [
@@ -34,6 +36,7 @@ __all__ = [
     "POLICIES",
     "CEFedAvg",
     "FedRT",
+    "FedRTJoint",
     "FedRTPlus",
     "Policy",
     "StaticR",
@@ -93,6 +96,7 @@ def _own_policy(spec: Spec) -> Policy:
         if made.energy_horizon not in get_args(Horizon):
             rule = "one of " + ", ".join(get_args(Horizon))
             raise InputError(problem(f"{path}.energy_horizon", made.energy_horizon, rule))
+        chooses_codecs(made)
         uses_contraction_limit(made)
         uses_reference(made)
     policy: Policy = made

@@ -51,6 +51,11 @@ def uses_reference(policy: Policy) -> bool:
     return bool(getattr(policy, "uses_reference", False))
 
 
+def chooses_codecs(policy: Policy) -> bool:
+    """Whether a policy asks for `Observation.menu`, to choose the codec of every upload."""
+    return bool(getattr(policy, "chooses_codecs", False))
+
+
 def ask(policy: Policy, seen: Observation, books: Books, when: str = "") -> Plan:
     """The policy's plan, checked to be one that can be carried out; `when` is for messages."""
     where = f"policy {policy.name}{when}"

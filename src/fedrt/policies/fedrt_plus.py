@@ -22,7 +22,7 @@ from fedrt.control.allocation.priced import PricedFleet
 from fedrt.control.allocation.slowness import quickest_expected
 from fedrt.control.mixing.fastest import MOST_EXACT
 from fedrt.control.mixing.gossip import RatedGossip, choose_gossip, gossip_on
-from fedrt.control.pacing.energy_prices import Prices, adjust, spending
+from fedrt.control.pacing.energy_prices import Prices, Spending, adjust, spending
 from fedrt.control.pacing.expected_finish import (
     FEWEST,
     MOST,
@@ -67,6 +67,28 @@ class Memory:
         planned_s = self.planned_s if pace.r else np.max(self.planned_s)
         late_s = pace.time_s + elapsed_s - planned_s
         return bool((late_s > LATE * np.max(self.planned_s)).any())
+
+    def remember(self, pace: Pace, draft: Draft, seen: Observation) -> None:
+        """Remember the times of a plan that is going to be carried out."""
+        if draft.nominal_s is None:
+            return
+        self.nominal_s = [*self.nominal_s[: pace.r], draft.nominal_s]
+        if draft.gossip is not None:
+            mixing_s = draft.gossip.slowest_s(*_link_s(seen))
+            rest_s = np.cumsum([mixing_s, *self.nominal_s[:0:-1]], axis=0)[::-1]
+            self.later_s = [*self.later_s, rest_s][-MOST:]
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A plan for an edge round within a run, and what the policy remembers of it."""
+
+    plan: Plan
+    gossip: RatedGossip | None
+    relaxed: NDArray[np.bool_]
+    """Per cluster: no allocation keeps every cap."""
+    nominal_s: FloatArray | None
+    """The clusters' times at equal worth; None if they are of no use."""
 
 
 @dataclass
@@ -131,18 +153,11 @@ class FedRTPlus:
         memory.prices, now = spending(
             memory.prices, seen, pace, reference, may_use_rest=not memory.late
         )
-        # Where nothing less will do, as after a failure that cost more than FedRT: FedRT's plan.
-        relaxed = np.zeros(seen.num_edges, dtype=bool)
-        otherwise = Allocation(reference.bandwidth_hz, reference.cpu_hz, relaxed)
-        fleet = PricedFleet(seen, now.price_s_per_j, now.cap_j, otherwise)
-        if memory.late:
-            allocation, gossip = self._at_full_speed(seen, books, pace, reference, fleet)
-        else:
-            allocation, gossip = self._priced(seen, books, pace, reference, fleet)
-        broken = bool((_out_of_reach(seen, reference) & fleet.fastest.relaxed).any())
-        broken |= gossip is not None and not _keeps_limits(seen, gossip)
-        plan = _plan(seen, allocation, "feasible", gossip)
-        cost = price(plan, seen)
+        draft = self._draft(seen, books, pace, reference, now)
+        broken = bool((_out_of_reach(seen, reference) & draft.relaxed).any())
+        broken |= draft.gossip is not None and not _keeps_limits(seen, draft.gossip)
+        memory.remember(pace, draft, seen)
+        plan, cost = draft.plan, price(draft.plan, seen)
         memory.planned_s = pace.time_s + books.elapsed_s + cost.edge_time_s + cost.backhaul_s
         memory.prices = adjust(memory.prices, pace, now, cost.energy_j)
         # No later plan can mend it if less is left than computing at f_min takes.
@@ -151,6 +166,29 @@ class FedRTPlus:
         broken |= bool((left_j < need_j - 1e-9 * np.abs(pace.left_j)).any())
         return replace(plan, status="best-effort") if broken else plan
 
+    def _draft(
+        self,
+        seen: Observation,
+        books: Books,
+        pace: Pace,
+        reference: ReferenceRound,
+        now: Spending,
+    ) -> Draft:
+        """The plan for the coming edge round, at given prices of energy and within given caps."""
+        assert self.memory is not None
+        # Where nothing less will do, as after a failure that cost more than FedRT: FedRT's plan.
+        relaxed = np.zeros(seen.num_edges, dtype=bool)
+        otherwise = Allocation(reference.bandwidth_hz, reference.cpu_hz, relaxed)
+        fleet = PricedFleet(seen, now.price_s_per_j, now.cap_j, otherwise)
+        nominal_s = None
+        if self.memory.late:
+            allocation, gossip = self._at_full_speed(seen, books, pace, reference, fleet)
+        else:
+            nominal_s = fleet.at_price(np.full(seen.num_edges, 1.0 / seen.num_edges))
+            allocation, gossip = self._priced(seen, books, pace, reference, fleet, nominal_s)
+        plan = _plan(seen, allocation, "feasible", gossip)
+        return Draft(plan, gossip, fleet.fastest.relaxed, nominal_s)
+
     def _priced(
         self,
         seen: Observation,
@@ -158,12 +196,9 @@ class FedRTPlus:
         pace: Pace,
         reference: ReferenceRound,
         fleet: PricedFleet,
+        nominal_s: FloatArray,
     ) -> tuple[Allocation, RatedGossip | None]:
         """The allocation that trades time against the worth of energy, near the reference."""
-        memory = self.memory
-        assert memory is not None
-        nominal_s = fleet.at_price(np.full(seen.num_edges, 1.0 / seen.num_edges))
-        memory.nominal_s = [*memory.nominal_s[: pace.r], nominal_s]
         ahead_s = max(reference.time_s - pace.time_s, 0.0)
         if seen.backhaul is None:
             later_s = self._later_s(pace, nominal_s)
@@ -172,13 +207,9 @@ class FedRTPlus:
                 allocate_with_foresight(fleet, books.elapsed_s, nominal_s, later_s, most_s),
                 None,
             )
-        allocation, gossip = self._last_edge_round(
+        return self._last_edge_round(
             seen, fleet, books.elapsed_s, nominal_s, reference, reference.end_s + ahead_s
         )
-        mixing_s = gossip.slowest_s(*_link_s(seen))
-        rest_s = np.cumsum([mixing_s, *memory.nominal_s[:0:-1]], axis=0)[::-1]
-        memory.later_s = [*memory.later_s, rest_s][-MOST:]
-        return allocation, gossip
 
     def _at_full_speed(
         self,

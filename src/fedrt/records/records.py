@@ -19,7 +19,7 @@ from fedrt.rounds import ACCEPTED, REASONS, ModelDistances, Outcome, RoundCost
 from fedrt.runs.rounds import PastEdgeRound
 from fedrt.scenario import Scenario
 from fedrt.world.faults import Failures
-from fedrt.world.observation import Backhaul, Observation
+from fedrt.world.observation import Backhaul, Menu, Observation
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -60,6 +60,13 @@ PLAN = {
     "local_steps": Kind(WHOLE, "N"),
 }
 TRAINS = {"trains": Kind(YES, "N")}
+UPLOAD_CODEC = {"codec": Kind(WHOLE, "N")}
+UPLOAD_BITS = {"upload_bits": BY_DEVICE}
+MENU = {
+    "names": Kind("str", ""),
+    **dict.fromkeys(("bits", "distortion"), Kind(REAL, "M")),
+    "limit": Kind(REAL, ""),
+}
 GOSSIP = {"links": Kind(YES, "CC"), "steps": Kind(WHOLE, "")}
 WEIGHTS = {"weights": BY_PAIR}
 CODEC = {"codec": Kind("str", "")}
@@ -128,8 +135,12 @@ def _same(one: NDArray[Any], other: NDArray[Any]) -> bool:
 
 def _arrays_of(done: PastEdgeRound) -> Arrays:
     seen, plan, outcome = done.seen, done.plan, done.outcome
+    own_bits = bool((seen.upload_bits != seen.model_bits).any())
     parts: dict[str, tuple[object, Mapping[str, Kind]]] = {
-        "seen": (seen, SEEN | (CODED if _is_coded(seen) else {})),
+        "seen": (
+            seen,
+            SEEN | (CODED if _is_coded(seen) else {}) | (UPLOAD_BITS if own_bits else {}),
+        ),
         "plan": (plan, PLAN),
         "cost": (outcome.cost, COST),
         "outcome": (outcome, OUTCOME),
@@ -140,6 +151,8 @@ def _arrays_of(done: PastEdgeRound) -> Arrays:
         parts["backhaul"] = (seen.backhaul, BACKHAUL | limit | behind)
     if plan.trains is not None:
         parts["trains"] = (plan, TRAINS)
+    if plan.codec is not None:
+        parts["codec"] = (plan, UPLOAD_CODEC)
     if plan.gossip is not None:
         own = {} if plan.gossip.weights is None else WEIGHTS
         codec = {} if plan.gossip.codec is None else CODEC
@@ -160,6 +173,10 @@ def _arrays_of(done: PastEdgeRound) -> Arrays:
         for part, (holder, kinds) in parts.items()
         for name, kind in kinds.items()
     }
+    if seen.menu is not None:
+        menu = seen.menu
+        found["menu.names"] = np.array(json.dumps(menu.names))
+        found |= {f"menu.{name}": np.array(getattr(menu, name)) for name in MENU if name != "names"}
     if outcome.metrics:
         found["metrics.names"] = np.array(json.dumps(list(outcome.metrics)))
         found["metrics.values"] = np.array(list(outcome.metrics.values()), dtype=np.float64)
@@ -210,10 +227,11 @@ class _Reader:
     def edge_round(self) -> PastEdgeRound:
         """The edge round that the arrays describe."""
         backhaul = self.one("backhaul", BACKHAUL, CONTRACTION_LIMIT | BEHIND, make=Backhaul)
-        seen = self.needed(self.one("seen", SEEN, CODED, make=Observation, backhaul=backhaul))
+        about = {"backhaul": backhaul, "menu": self.menu()}
+        seen = self.needed(self.one("seen", SEEN, CODED | UPLOAD_BITS, make=Observation, **about))
         gossip = self.one("gossip", GOSSIP, WEIGHTS | CODEC, make=Gossip)
-        trains = self.values("trains", TRAINS) or {}
-        plan = self.needed(self.one("plan", PLAN, make=Plan, gossip=gossip, **trains))
+        own = (self.values("trains", TRAINS) or {}) | (self.values("codec", UPLOAD_CODEC) or {})
+        plan = self.needed(self.one("plan", PLAN, make=Plan, gossip=gossip, **own))
         cost = self.needed(self.one("cost", COST, make=RoundCost))
         metrics = self.values("metrics", METRICS)
         outcome = self.one(
@@ -236,6 +254,18 @@ class _Reader:
         if problems:
             raise BadRecordError(f"its plan cannot be carried out: {problems[0]}")
         return PastEdgeRound(seen, plan, self.needed(outcome))
+
+    def menu(self) -> Menu | None:
+        """The menu of codecs, if the record has one."""
+        found = self.values("menu", MENU)
+        if found is None:
+            return None
+        names = _names(found["names"], len(found["bits"]))
+        lengths = {len(names or ()), len(found["bits"]), len(found["distortion"])}
+        numbers = np.concatenate([found["bits"], found["distortion"]])
+        if not names or len(lengths) > 1 or not (np.isfinite(numbers) & (numbers >= 0)).all():
+            raise BadRecordError("its menu of codecs has no names, bits or distortions")
+        return Menu(tuple(names), found["bits"], found["distortion"], found["limit"])
 
     def check_devices(self, seen: Observation) -> None:
         """Raise an error about devices or edge servers that the run does not have."""
@@ -319,15 +349,18 @@ def _within(numbers: NDArray[np.int64], count: int) -> bool:
     return bool(((numbers >= 0) & (numbers < count)).all())
 
 
-def _metrics(names: str, values: NDArray[np.float64]) -> dict[str, float]:
+def _names(text: str, count: int) -> list[str] | None:
+    """The names in a JSON text, as many as asked for; None if it holds anything else."""
     try:
-        listed = json.loads(names)
+        listed = json.loads(text)
     except (ValueError, RecursionError):
-        listed = None
-    if (
-        not isinstance(listed, list)
-        or not all(isinstance(name, str) for name in listed)
-        or len(listed) != len(values)
-    ):
+        return None
+    good = isinstance(listed, list) and all(isinstance(name, str) for name in listed)
+    return listed if good and len(listed) == count else None
+
+
+def _metrics(names: str, values: NDArray[np.float64]) -> dict[str, float]:
+    listed = _names(names, len(values))
+    if listed is None:
         raise BadRecordError("its metrics have no names")
     return dict(zip(listed, values.tolist(), strict=True))

@@ -21,11 +21,12 @@ WORDS = {
     "rounds_over_rho": "{} rounds over rho",
     "rounds_over_consensus_limit": "{} rounds over consensus limit",
     "own_local_steps": "other local steps",
+    "edge_rounds_over_distortion_limit": "{} edge rounds over distortion limit",
 }
 
 
 def bound_table(scenario: Scenario, results: Sequence[BoundResult]) -> Table:
-    """The bound, and each policy's time and distance to it; means over seeds."""
+    """The bound, and each policy's time and distance to its bound; means over seeds."""
     seeds = len(results)
     table = Table(
         title=f"{escape(scenario.name)}: hindsight bound, {seeds} seed{'s' if seeds > 1 else ''}",
@@ -37,6 +38,10 @@ def bound_table(scenario: Scenario, results: Sequence[BoundResult]) -> Table:
     table.add_column("outside the bound's limits")
     time = over_seeds([each.bound.time_s for each in results])
     table.add_row("bound", readable_time(time["mean"]), "", "", style="bold")
+    coded = [each.coded.time_s for each in results if each.coded is not None]
+    if coded:
+        mean = readable_time(over_seeds(coded)["mean"])
+        table.add_row("bound over codecs", mean, "", "", style="bold")
     labels = policy_labels({run.policy: run.own_name for run in results[0].runs})
     for i, run in enumerate(results[0].runs):
         time = over_seeds([each.runs[i].time_s for each in results])
@@ -52,7 +57,7 @@ def bound_table(scenario: Scenario, results: Sequence[BoundResult]) -> Table:
 
 def breaches(results: Sequence[BoundResult], i: int) -> str:
     """A phrase on how a policy is outside the bound's limits; - if it is not."""
-    found = [beyond_limits(each.bound, each.runs[i]) for each in results]
+    found = [beyond_limits(each.bound_of(each.runs[i]), each.runs[i]) for each in results]
     values = {name: [float(each[name]) for each in found] for name in WORDS}
     said = [
         WORDS[name].format(number_range(each, "").strip())

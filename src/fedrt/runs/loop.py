@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.control.allocation.limits import broken_limits
+from fedrt.control.coding.menu import menu_of
 from fedrt.control.topology.consensus import see_backhaul
 from fedrt.cost.round import price
 from fedrt.errors import InfeasibleError
 from fedrt.ledger import Horizon, Ledger, PartOfBooks
 from fedrt.plan import Plan
 from fedrt.policies import Policy
-from fedrt.policies.base import ask, uses_contraction_limit
+from fedrt.policies.base import ask, chooses_codecs, uses_contraction_limit
 from fedrt.rounds import Outcome, as_planned
 from fedrt.runs.belief import Belief
 from fedrt.runs.executor import Executor, Models, SimulatedExecutor
@@ -26,7 +27,7 @@ from fedrt.runs.reference import Reference, contraction_limit, reference_for
 from fedrt.runs.rounds import EdgeRound, GlobalRound, PastEdgeRound
 from fedrt.scenario import Scenario
 from fedrt.system.extras import need
-from fedrt.world.observation import Backhaul, Observation
+from fedrt.world.observation import Backhaul, Menu, Observation
 from fedrt.world.simulated import SimulatedWorld
 from fedrt.world.world import World
 
@@ -87,7 +88,8 @@ def run_rounds(
     copies = PublicCopies.first(world.fleet.num_edges) if copies is None else copies
     if world.scenario.control.budgets == "strict":
         _refuse_hopeless_budgets(world)
-    run = _Run(world, policy, executor, reference_for(policy, world, ledger, copies), past)
+    menu = menu_of(world.scenario) if chooses_codecs(policy) else None
+    run = _Run(world, policy, executor, reference_for(policy, world, ledger, copies), past, menu)
     for t in range(ledger.t, world.scenario.rounds.global_rounds):
         began_at_s, done = ledger.time_s, []
         for r in range(world.scenario.rounds.edge_rounds - 1):
@@ -118,6 +120,7 @@ class _Run:
     executor: Executor
     reference: Reference | None
     past: Past
+    menu: Menu | None
 
     def edge_round(
         self, t: int, r: int, ledger: Ledger, backhaul: Backhaul | None = None
@@ -125,6 +128,7 @@ class _Run:
         """Observe, plan, carry out and charge one edge round; a backhaul marks the last one."""
         over = self.past[t][r] if t < len(self.past) else None
         seen = replace(self.world.observe(t, r), backhaul=backhaul) if over is None else over.seen
+        seen = self._with_menu(seen)
         beside = None if self.reference is None else self.reference.plan(seen)
         if over is None:
             seen = self._with_contraction_limit(seen)
@@ -146,6 +150,10 @@ class _Run:
             assert backhaul is not None
             return backhaul.bps
         return self.world.backhaul_bps(t)
+
+    def _with_menu(self, seen: Observation) -> Observation:
+        """What is observed, with the menu of codecs for a policy that chooses them."""
+        return seen if self.menu is None else replace(seen, menu=self.menu)
 
     def _with_contraction_limit(self, seen: Observation) -> Observation:
         if seen.backhaul is None or not uses_contraction_limit(self.policy):

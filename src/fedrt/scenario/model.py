@@ -221,6 +221,7 @@ OPTIMISERS = ("sgd", "adam", "adamw")
 SERVER_OPTIMISERS = ("fedavgm", "fedadam", "fedyogi")
 SCHEDULES = ("constant", "step", "cosine")
 TASKS = ("classification", "multi-label", "next-token", "regression")
+CHOOSABLE = ("int2", "int3", "int4", "int5", "int6", "int8", "float16", "float32")
 """The names in `fedrt.learning`'s registries; a test checks that they agree."""
 GOSSIP_CODECS = ("none", "float32", "float16", "int8", "int6", "int5", "int4", "int3")
 """How edge servers may send each other their models; `none`: as they are."""
@@ -299,6 +300,12 @@ class Control:
     contraction_limit: float | str = setting(word_or(("fedrt",), Real(above=0, most=1)), "fedrt")
     """What all gossip steps of a round may leave of the servers' distance to their average, for
     policies that choose steps and weights; `fedrt`: what FedRT's plan leaves in the same round."""
+    codecs: tuple[str, ...] | None = setting(Listed(OneOf(CHOOSABLE), 1, 16), None)
+    """The codecs that `fedrt-joint` chooses from for each upload."""
+    distortion_limit: float | str | None = setting(word_or(CHOOSABLE, Real(least=0, most=1)), None)
+    """The greatest mean distortion of the updates of an edge round, for policies that choose
+    codecs: a number, or a codec whose distortion it is. By default that of `learning.upload` if it
+    is one of these codecs, and else that of `int4`."""
 
 
 @dataclass(frozen=True)

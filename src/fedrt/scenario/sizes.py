@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fedrt.messages import message_bytes
+from fedrt.scenario.entries import make_own, refuse
 from fedrt.scenario.model import Learning
 
 NUMBER_BITS = 32
+MOST_BYTES = 10**12
 BUFFERS = {"resnet20": 1395}
 """What the shipped models hold beside their parameters, such as running means; others nothing."""
 
@@ -21,11 +25,28 @@ def buffer_bits(learning: Learning) -> float:
     return float(NUMBER_BITS * (BUFFERS.get(learning.model, 0) if given is None else given))
 
 
-def message_bits(codec: str, model_bits: float, buffer_bits: float = 0.0) -> float:
-    """The bits of a message of a codec with all parameters and buffers; `none`: the model's own."""
+def message_bits(
+    codec: str, model_bits: float, buffer_bits: float = 0.0, share: float | None = None
+) -> float:
+    """The bits of a message of a codec with all parameters and buffers; `none`: the model's own.
+
+    `share` is that of `top-k`.
+    """
     if codec == "none":
         return model_bits
-    return 8.0 * message_bytes(codec, parameters_in(model_bits)) + buffer_bits
+    return 8.0 * message_bytes(codec, parameters_in(model_bits), share) + buffer_bits
+
+
+def upload_bits(learning: Learning, model_bits: float) -> float:
+    """The bits of an update's message under the scenario's codec."""
+    codec, buffers = learning.upload or "none", buffer_bits(learning)
+    if isinstance(codec, str):
+        return message_bits(codec, model_bits, buffers, learning.top_k)
+    own = make_own(codec, "upload", ("encode", "decode", "message_bytes"))
+    length: Any = own.message_bytes(parameters_in(model_bits))
+    if type(length) is not int or not 0 < length <= MOST_BYTES:
+        raise refuse(own, f"message_bytes must return a whole number from 1 to {MOST_BYTES}")
+    return 8.0 * length + buffers
 
 
 def copy_bits(model_bits: float) -> float:

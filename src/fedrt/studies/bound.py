@@ -20,15 +20,17 @@ from numpy.typing import NDArray
 from fedrt.bound.least_contraction import contraction_bounds
 from fedrt.bound.link_choices import MOST_SERVERS
 from fedrt.bound.whole_run import hindsight_bound
+from fedrt.control.coding.menu import menu_of
 from fedrt.control.mixing.weights import best_constant_weights, contraction, metropolis_weights
 from fedrt.control.topology.consensus import meets_limit
 from fedrt.ledger import overspend_j
 from fedrt.policies import make_policy
+from fedrt.policies.base import chooses_codecs
 from fedrt.records.history import round_row
 from fedrt.runs.executor import Recorded
 from fedrt.runs.loop import simulate_rounds
 from fedrt.runs.reference import LEAST_RHO
-from fedrt.runs.rounds import GlobalRound
+from fedrt.runs.rounds import EdgeRound, GlobalRound
 from fedrt.scenario import Scenario
 from fedrt.studies.estimates import over_seeds
 from fedrt.studies.study import Points, digest
@@ -57,6 +59,10 @@ class PolicyRun:
     """Whether it changes the local steps or leaves devices out, which the bound's plans do not."""
     own_name: str | None = None
     """The name that the policy gives itself."""
+    coded: bool = False
+    """Whether the policy chooses codecs: the bound for it is the one over codecs."""
+    distorted_rounds: int = 0
+    """Edge rounds whose mean distortion is over the limit."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +88,7 @@ def run_policy(
     progress: Callable[[GlobalRound], None] | None = None,
 ) -> PolicyRun:
     """A whole run of a policy without training, at the given distances."""
-    contractions, unlinked, own_steps = [], 0, False
+    contractions, unlinked, own_steps, distorted = [], 0, False, 0
     done: GlobalRound | None = None
     policy = make_policy(name)
     for done in simulate_rounds(world, policy, Recorded(distances)):
@@ -95,6 +101,7 @@ def run_policy(
             (turn.plan.local_steps != steps).any() or not turn.plan.trained.all()
             for turn in done.edge_rounds
         )
+        distorted += sum(not _keeps_distortion(turn) for turn in done.edge_rounds)
         if progress is not None:
             progress(done)
     assert done is not None
@@ -107,7 +114,18 @@ def run_policy(
         unlinked,
         own_steps,
         policy.name,
+        chooses_codecs(policy),
+        distorted,
     )
+
+
+def _keeps_distortion(turn: EdgeRound) -> bool:
+    """Whether the mean distortion of an edge round's codecs is within the limit."""
+    menu, codec, trained = turn.seen.menu, turn.plan.codec, turn.plan.trained
+    if menu is None or codec is None or not trained.any():
+        return True
+    mean = float(menu.distortion[codec[trained]].mean())
+    return mean <= menu.limit * (1 + ROUNDING)
 
 
 def scenario_limit(scenario: Scenario) -> float | str | None:
@@ -149,14 +167,20 @@ def bound_world(
     distances: Sequence[FloatArray],
     reference: PolicyRun,
     asked: float | str | None = REFERENCE,
+    *,
+    coded: bool = False,
 ) -> Bound:
-    """The hindsight bound of a world, within the limits of the module docstring."""
+    """The hindsight bound of a world, within the limits of the module docstring.
+
+    `coded`: of plans that also choose the codec of every upload, within the distortion limit.
+    """
     budget_j = world.fleet.energy_budget_j
     over = overspend_j(reference.spent_j, budget_j) > 0
     limit_j = np.where(over, reference.spent_j, budget_j)
     wanted = hindsight_contraction_limit(asked, reference)
     rho = reachable_limit(world, wanted)
-    time_s, open_rounds = hindsight_bound(world, distances, limit_j, rho)
+    menu = menu_of(world.scenario) if coded else None
+    time_s, open_rounds = hindsight_bound(world, distances, limit_j, rho, menu)
     return Bound(time_s, rho, wanted, limit_j, int(over.sum()), open_rounds)
 
 
@@ -170,6 +194,7 @@ def beyond_limits(bound: Bound, run: PolicyRun) -> dict[str, int]:
         "rounds_over_rho": int((run.contraction > limit).sum()),
         "rounds_over_consensus_limit": run.unlinked_rounds,
         "own_local_steps": int(run.own_steps),
+        "edge_rounds_over_distortion_limit": run.distorted_rounds,
     }
 
 
@@ -180,10 +205,16 @@ class BoundResult:
     seed: int
     bound: Bound
     runs: list[PolicyRun]
+    coded: Bound | None = None
+    """The bound of plans that choose codecs, if one of the policies does."""
+
+    def bound_of(self, run: PolicyRun) -> Bound:
+        """The bound on the plans of the policy's kind."""
+        return self.coded if run.coded and self.coded is not None else self.bound
 
     def above(self, run: PolicyRun) -> float:
-        """The time of a policy above the bound, as a fraction of the bound."""
-        return run.time_s / self.bound.time_s - 1
+        """The time of a policy above its bound, as a fraction of the bound."""
+        return run.time_s / self.bound_of(run).time_s - 1
 
 
 def compare_to_bound(
@@ -207,7 +238,11 @@ def compare_to_bound(
         runs[name] = _once(PolicyRun, kept, where | {"policy": name}, run)
     asked = where | {"bound": rho}
     bound = _once(Bound, kept, asked, lambda: bound_world(world, distances, runs[REFERENCE], rho))
-    return BoundResult(world.seed, bound, [runs[name] for name in policies])
+    coded = None
+    if any(run.coded for run in runs.values()):
+        make = partial(bound_world, world, distances, runs[REFERENCE], rho, coded=True)
+        coded = _once(Bound, kept, asked | {"coded": True}, make)
+    return BoundResult(world.seed, bound, [runs[name] for name in policies], coded)
 
 
 def _once(cls: type[T], kept: Points | None, asked: dict[str, Any], make: Callable[[], T]) -> T:
@@ -231,19 +266,25 @@ def _mean(limits: FloatArray | None) -> float | None:
     return None if limits is None else float(np.mean(limits))
 
 
+def _bound_data(bounds: Sequence[Bound]) -> dict[str, Any]:
+    return {
+        "time_s": over_seeds([each.time_s for each in bounds]),
+        "rho": [_mean(each.rho) for each in bounds],
+        "rho_asked": [_mean(each.rho_asked) for each in bounds],
+        "raised_devices": [each.raised_devices for each in bounds],
+        "open_rounds": [each.open_rounds for each in bounds],
+    }
+
+
 def bound_data(scenario: str, results: Sequence[BoundResult]) -> dict[str, Any]:
     """The results as the JSON that the command prints, with every value for each seed."""
     first = results[0].runs
+    coded: list[Any] = [each.coded for each in results]
     return {
         "scenario": scenario,
         "seeds": [each.seed for each in results],
-        "bound": {
-            "time_s": over_seeds([each.bound.time_s for each in results]),
-            "rho": [_mean(each.bound.rho) for each in results],
-            "rho_asked": [_mean(each.bound.rho_asked) for each in results],
-            "raised_devices": [each.bound.raised_devices for each in results],
-            "open_rounds": [each.bound.open_rounds for each in results],
-        },
+        "bound": _bound_data([each.bound for each in results]),
+        **({} if None in coded else {"bound_over_codecs": _bound_data(coded)}),
         "policies": {
             run.policy: {
                 "total_time_s": over_seeds([each.runs[i].time_s for each in results]),
@@ -252,7 +293,10 @@ def bound_data(scenario: str, results: Sequence[BoundResult]) -> dict[str, Any]:
                     [float(each.runs[i].spent_j.mean()) for each in results]
                 ),
                 **{
-                    name: [beyond_limits(each.bound, each.runs[i])[name] for each in results]
+                    name: [
+                        beyond_limits(each.bound_of(each.runs[i]), each.runs[i])[name]
+                        for each in results
+                    ]
                     for name in beyond_limits(results[0].bound, run)
                 },
             }

@@ -41,6 +41,30 @@ class Backhaul:
 
 
 @dataclass(frozen=True)
+class Menu:
+    """The codecs that a policy may choose from for each upload, and the limit on their distortion.
+
+    They are ordered by their bits, which rise while the distortion falls.
+    """
+
+    names: tuple[str, ...]
+    bits: FloatArray
+    """The bits of a message, one number for each codec."""
+    distortion: FloatArray
+    """The expected squared error of a message over the squared norm of what it encodes."""
+    limit: float
+    """The greatest mean distortion over the devices that train in an edge round."""
+
+    def __post_init__(self) -> None:
+        freeze_arrays(self)
+
+    @cached_property
+    def uniform(self) -> int:
+        """The codec of fewest bits that all devices may use at once."""
+        return int(np.flatnonzero(self.distortion <= self.limit * (1 + 1e-12))[0])
+
+
+@dataclass(frozen=True)
 class Observation:
     """The observed state of one edge round. Devices are ordered by cluster.
 
@@ -74,10 +98,16 @@ class Observation:
     """The bits that a server sends to a neighbour in a gossip step; `model_bits` if not given."""
     buffer_bits: float = 0.0
     """The bits of the model's buffers, which every message of a codec carries as they are."""
+    upload_bits: FloatArray = field(default_factory=lambda: np.zeros(0))
+    """The bits of each device's message; `model_bits` where nothing else is given."""
+    menu: Menu | None = None
+    """The codecs to choose from; None for policies that choose none."""
 
     def __post_init__(self) -> None:
         if not self.gossip_bits:
             object.__setattr__(self, "gossip_bits", self.model_bits)
+        if len(self.upload_bits) != self.num_devices:
+            object.__setattr__(self, "upload_bits", np.full(self.num_devices, self.model_bits))
         if len(self.device) != self.num_devices:
             object.__setattr__(self, "device", np.arange(self.num_devices))
         freeze_arrays(self)

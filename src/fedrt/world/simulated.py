@@ -13,7 +13,7 @@ from fedrt import quantities as q
 from fedrt.arrays import read_only
 from fedrt.errors import InputError, reason
 from fedrt.scenario.model import Custom, Scenario
-from fedrt.scenario.sizes import buffer_bits, message_bits
+from fedrt.scenario.sizes import buffer_bits, message_bits, upload_bits
 from fedrt.seeding import pair_uniforms, uniforms
 from fedrt.system.plugins import own_code
 from fedrt.units import linear_from_db
@@ -38,6 +38,7 @@ class SimulatedWorld:
         self.buffer_bits = buffer_bits(scenario.learning)
         self.gossip_codec = scenario.learning.gossip or "none"
         self.gossip_bits = message_bits(self.gossip_codec, self.model_bits, self.buffer_bits)
+        self.upload_bits = upload_bits(scenario.learning, self.model_bits)
         self.fleet = draw_fleet(scenario, seed) if fleet is None else fleet
         self.base_graph, self.base_graph_words = draw_base_graph(
             scenario.base_graph, self.fleet.edge_key, seed
@@ -148,6 +149,7 @@ class SimulatedWorld:
             device=who,
             gossip_codec=self.gossip_codec,
             gossip_bits=self.gossip_bits,
+            upload_bits=np.full(len(who), self.upload_bits),
             buffer_bits=self.buffer_bits,
         )
 

@@ -76,7 +76,7 @@ def even_split_hz(seen: Observation) -> FloatArray:
 
 def even_upload_energy_j(seen: Observation) -> FloatArray:
     """The joules of each device's upload if its cluster splits the bandwidth evenly."""
-    upload_s = upload_time_s(seen.model_bits, seen.snr, even_split_hz(seen))
+    upload_s = upload_time_s(seen.upload_bits, seen.snr, even_split_hz(seen))
     return upload_energy_j(upload_s, seen.tx_power_w)
 
 
@@ -95,7 +95,7 @@ def least_energy_j(seen: Observation) -> FloatArray:
 
 def feasible_clusters(seen: Observation, spare_j: FloatArray) -> NDArray[np.bool_]:
     """For each cluster, whether some allocation keeps all allowances (module docstring)."""
-    k = hertz_seconds(seen.model_bits, seen.snr)
+    k = hertz_seconds(seen.upload_bits, seen.snr)
     sends, limited = seen.tx_power_w > 0, np.isfinite(spare_j)
     floor_j = slowest_compute_energy_j(seen)
     computes = np.where(
@@ -122,7 +122,7 @@ def allocate(
     """
     from fedrt.control.allocation.kernel import MOST_TIME_STEPS, Devices, solve_clusters
 
-    k = hertz_seconds(seen.model_bits, seen.snr)
+    k = hertz_seconds(seen.upload_bits, seen.snr)
     spare_j = allowance_j - slowest_compute_energy_j(seen)
     relaxed = ~feasible_clusters(seen, spare_j)
     if relaxed.any():

@@ -69,7 +69,7 @@ class PricedFleet:
         self.fastest = allocate(seen, self.cap_j)
         if self.otherwise is not None and self.fastest.relaxed.any():
             self.fastest = self.fastest.with_clusters(self.otherwise, self.fastest.relaxed, seen)
-        k = hertz_seconds(seen.model_bits, seen.snr)
+        k = hertz_seconds(seen.upload_bits, seen.snr)
         upload_s = k / self.fastest.bandwidth_hz
         cycles, cpu_hz = seen.cycles, self.fastest.cpu_hz
         self.least_s = seen.max_by_edge(cycles / cpu_hz + upload_s)

@@ -132,7 +132,7 @@ def expected_end(
     Devices are slow independently of each other. The round ends with a slow device if it is slow
     and none is that would be later; if no such device is slow, it ends as planned.
     """
-    upload_s = upload_time_s(seen.model_bits, seen.snr, allocation.bandwidth_hz)
+    upload_s = upload_time_s(seen.upload_bits, seen.snr, allocation.bandwidth_hz)
     compute_s = compute_time_s(seen.cycles, allocation.cpu_hz)
     edge, chance = seen.edge_of_device, slowness.chance
     planned_s, slow_s = compute_s + upload_s, slowness.slowdown * compute_s + upload_s

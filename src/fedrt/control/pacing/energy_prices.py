@@ -117,7 +117,7 @@ def least_price_s_per_j(seen: Observation) -> FloatArray:
     At it all energy of a cluster at full speed is worth `WORTH` of an equal part of its time.
     """
     upload_s = (
-        hertz_seconds(seen.model_bits, seen.snr)
+        hertz_seconds(seen.upload_bits, seen.snr)
         * (seen.cluster_size / seen.edge_bandwidth_hz)[seen.edge_of_device]
     )
     time_s = seen.max_by_edge(compute_time_s(seen.cycles, seen.cpu_max_hz) + upload_s)

@@ -1,0 +1,1 @@
+"""Which codec each device sends its update with."""

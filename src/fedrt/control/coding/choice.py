@@ -1,0 +1,251 @@
+"""Which codec each device sends its update with: few bits where they hold the round up.
+
+The problem. Every device n sends with a codec m of a menu, B_m bits with the distortion d_m (the
+expected squared error over the squared norm). In an edge round with N devices, where cluster c may
+take until the common end T less what it has behind it and before it, o_c:
+
+    minimise    T
+    subject to  W_n / f_n + kappa_n B_m(n) / b_n <= T - o_c      every device in time
+                p_n kappa_n B_m(n) / b_n + a_n f_n^2 <= E_n      every device in its allowance
+                sum of b_n <= b_c,  f_min <= f_n <= f_max        every cluster
+                (1/N) sum of d_m(n) <= D                         the distortion limit
+
+with kappa the hertz-seconds of a bit. Energy and time depend on the codec through the upload time
+t_n = kappa_n B_m(n) / b_n alone, so for a given T each device has the longest upload t_n it can
+afford, whatever its codec (`allocate`), and needs B_m x_n hertz, x_n = kappa_n / t_n. What is left
+is, for each cluster, a knapsack: the least sum of d_m(n) with the sum of B_m(n) x_n within b_c.
+Its minimum only falls as T grows, so the least T is found by halving.
+
+The knapsack is solved exactly. All devices have the same menu, so in an optimal choice a device
+that needs more hertz for a bit never has more bits than one that needs fewer; over such choices a
+depth-first search with the Lagrangian bound of the linear relaxation is quick. In clusters of some
+dozens of devices it may stop early with a choice that is not proven to be the best, and which is
+worse than the relaxation by less than one step of one device.
+
+The menu is convex (`menu.convex_menu`): a codec that a mixture of two others beats is left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrt.control.allocation.allocate import Allocation, allocate, slowest_compute_energy_j
+from fedrt.control.pacing.expected_finish import soft_share_last
+from fedrt.cost.uplink import hertz_seconds
+from fedrt.world.observation import Menu, Observation
+
+if TYPE_CHECKING:
+    from fedrt.control.coding.kernel import CodedDevices
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+FEW = 2000
+"""Devices up to which searches are carried to the last digits."""
+CLOSE = (1e-10, 1e-4)
+POINTS = (48, 12)
+"""Times of each cluster at which its least distortion is looked up; for few devices, and many."""
+LONGEST = 1.6
+"""The longest of these times over that with one codec for all."""
+SHRINK_STEPS = 14
+
+
+@dataclass(frozen=True)
+class Coding:
+    """The choice of codecs in one edge round, within caps on energy.
+
+    Clusters whose caps cannot be kept with one codec for all keep that codec.
+    """
+
+    seen: Observation
+    cap_j: FloatArray
+
+    @cached_property
+    def menu(self) -> Menu:
+        assert self.seen.menu is not None
+        return self.seen.menu
+
+    @cached_property
+    def uniform(self) -> IntArray:
+        """One codec for all devices."""
+        return np.full(self.seen.num_devices, self.menu.uniform)
+
+    def coded(self, codec: IntArray) -> Observation:
+        """What is observed, with the bits that the given codecs take."""
+        return replace(self.seen, upload_bits=self.menu.bits[codec])
+
+    def _least(self, codec: IntArray) -> tuple[Allocation, FloatArray]:
+        """The allocation of least time, and each cluster's time."""
+        seen = self.coded(codec)
+        found = allocate(seen, self.cap_j)
+        k = hertz_seconds(seen.upload_bits, seen.snr)
+        return found, seen.max_by_edge(seen.cycles / found.cpu_hz + k / found.bandwidth_hz)
+
+    @cached_property
+    def _uniform_least(self) -> tuple[Allocation, FloatArray]:
+        return self._least(self.uniform)
+
+    @property
+    def uniform_s(self) -> FloatArray:
+        """Each cluster's least time with one codec for all."""
+        return self._uniform_least[1]
+
+    @cached_property
+    def shortest_s(self) -> FloatArray:
+        """Each cluster's least time if all its devices use the codec of fewest bits."""
+        return self._least(np.zeros_like(self.uniform))[1]
+
+    @cached_property
+    def _free(self) -> NDArray[np.bool_]:
+        """Clusters that have devices and whose caps can be kept."""
+        return ~self._uniform_least[0].relaxed & (self.seen.cluster_size > 0)
+
+    @cached_property
+    def _who(self) -> NDArray[np.bool_]:
+        return self._free[self.seen.edge_of_device]
+
+    @cached_property
+    def _devices(self) -> CodedDevices:
+        from fedrt.control.coding.kernel import CodedDevices
+
+        seen, who = self.seen, self._who
+        spare_j = np.maximum(self.cap_j - slowest_compute_energy_j(seen), 0.0)
+        size = seen.cluster_size[self._free]
+        return CodedDevices(
+            first=np.concatenate(([0], np.cumsum(size))),
+            b=seen.edge_bandwidth_hz[self._free],
+            kappa=hertz_seconds(1.0, seen.snr)[who],
+            w=seen.cycles[who],
+            a=(seen.capacitance * seen.cycles / 2)[who],
+            p=seen.tx_power_w[who],
+            spare_j=spare_j[who],
+            f_min=seen.cpu_min_hz[who],
+            f_max=seen.cpu_max_hz[who],
+        )
+
+    @cached_property
+    def _arrays(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        bits, distortion = np.array(self.menu.bits), np.array(self.menu.distortion)
+        return bits, distortion, -np.diff(distortion) / np.diff(bits)
+
+    @property
+    def _limit(self) -> float:
+        """The most that the distortions of all devices with a choice may add up to."""
+        return float(self._who.sum()) * self.menu.limit * (1 + 1e-12)
+
+    @property
+    def _many(self) -> bool:
+        return self.seen.num_devices > FEW
+
+    def earliest(self, offset_s: FloatArray) -> tuple[IntArray, float]:
+        """The codecs with which the last cluster ends earliest, and that end.
+
+        Clusters that wait for it take no more bits than the limit asks for.
+        """
+        from fedrt.control.coding.kernel import earliest_end
+
+        free = self._free
+        end_s = float(np.max(offset_s + self.uniform_s))
+        if not free.any() or len(self.menu.bits) == 1:
+            return self.uniform, end_s
+        own_s = offset_s[free]
+        # Where a cluster without a choice is the last, the others need not be earlier.
+        low_s = max(
+            float(np.max(own_s + self.shortest_s[free])),
+            float(np.max(offset_s[~free] + self.uniform_s[~free], initial=-np.inf)),
+        )
+        high_s = float(np.max(own_s + self.uniform_s[free])) * (1 + 1e-12)
+        codec = self.uniform[self._who]
+        if low_s < high_s:
+            given = (own_s, (low_s, high_s), self._limit, self._devices, self._arrays, codec)
+            end_s = max(low_s, earliest_end(*given, CLOSE[self._many]))
+            codec = self._shrunk(np.minimum(end_s - own_s, LONGEST * self.uniform_s[free]), codec)
+        return self._whole(codec), end_s
+
+    def _shrunk(self, tau_s: FloatArray, codec: IntArray) -> IntArray:
+        """Codecs with which no cluster takes more than tau, and all of them as little as may be.
+
+        All clusters are shortened by the same part of what they have beyond their shortest time.
+        """
+        least_s = self.shortest_s[self._free]
+        low, high = 0.0, 1.0
+        for _ in range(SHRINK_STEPS):
+            part = 0.5 * (low + high)
+            found, total = self._at(least_s + part * np.maximum(tau_s - least_s, 0.0))
+            if total.sum() <= self._limit:
+                high, codec = part, found
+            else:
+                low = part
+        return codec
+
+    def _at(self, tau_s: FloatArray) -> tuple[IntArray, FloatArray]:
+        """The codecs of least distortion for the times of clusters, and their distortions."""
+        from fedrt.control.coding.kernel import least_distortions
+
+        codec, total = self.uniform[self._who], np.zeros(len(tau_s))
+        least_distortions(tau_s, self._devices, self._arrays, codec, total)
+        return codec, total
+
+    def _whole(self, codec: IntArray) -> IntArray:
+        found = self.uniform.copy()
+        found[self._who] = codec
+        return found
+
+    def expected(self, begin_s: FloatArray, later_s: FloatArray, width_s: float) -> IntArray:
+        """The codecs with which the global round is expected to end earliest.
+
+        Before its last edge round: `later_s` has a row for each sample of what follows this edge
+        round, as in `expected_finish`. A second of each cluster is worth how likely it is the
+        last; at a price of distortion every cluster then chooses between time and distortion by
+        itself, and the price is the least that keeps the limit.
+        """
+        free = self._free
+        if not free.any() or len(self.menu.bits) == 1:
+            return self.uniform
+        tau_s, distortion = self._frontier()
+        time_s = self.uniform_s.copy()
+        worth = np.full(len(tau_s), 1.0 / len(tau_s))
+        chosen = np.zeros(len(tau_s), dtype=np.int64)
+        for _ in range(6):
+            share = soft_share_last(begin_s + time_s + later_s, width_s)[free]
+            worth = np.sqrt(worth * np.maximum(share, 1e-4))
+            chosen = self._at_worth(worth, tau_s, distortion)
+            time_s[free] = np.sqrt(time_s[free] * tau_s[np.arange(len(tau_s)), chosen])
+        codec, total = self._at(tau_s[np.arange(len(tau_s)), chosen])
+        return self._whole(codec) if total.sum() <= self._limit else self.uniform
+
+    def _frontier(self) -> tuple[FloatArray, FloatArray]:
+        """For each cluster with a choice, times and the least distortions for them."""
+        from fedrt.control.coding.kernel import least_distortions
+
+        least_s = self.shortest_s[self._free] * (1 + 1e-9)
+        most_s = np.maximum(LONGEST * self.uniform_s[self._free], least_s)
+        steps = np.linspace(0.0, 1.0, POINTS[self._many])
+        tau_s = least_s[:, None] * (most_s / least_s)[:, None] ** steps
+        distortion = np.zeros_like(tau_s)
+        codec, total = self.uniform[self._who], np.zeros(len(tau_s))
+        for g in range(tau_s.shape[1]):
+            column = np.ascontiguousarray(tau_s[:, g])
+            least_distortions(column, self._devices, self._arrays, codec, total)
+            distortion[:, g] = total
+        return tau_s, distortion
+
+    def _at_worth(self, worth: FloatArray, tau_s: FloatArray, distortion: FloatArray) -> IntArray:
+        """For each cluster its choice among the times, at the least price that keeps the limit."""
+        rows = np.arange(len(tau_s))
+        cost_s = worth[:, None] * tau_s
+        low, high = 1e-12 * float(cost_s.max()), 1e12 * float(cost_s.max())
+        best = distortion.argmin(axis=1)
+        for _ in range(50):
+            price = np.sqrt(low * high)
+            chosen = np.argmin(cost_s + price * distortion, axis=1)
+            if distortion[rows, chosen].sum() <= self._limit:
+                high, best = price, chosen
+            else:
+                low = price
+        return np.asarray(best)

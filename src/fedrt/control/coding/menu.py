@@ -1,0 +1,71 @@
+"""The menu of codecs in a scenario: the bits and the distortion of each, and the limit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fedrt.errors import InputError
+from fedrt.messages import distortion
+from fedrt.scenario import Scenario
+from fedrt.scenario.sizes import buffer_bits, message_bits
+from fedrt.world.observation import Menu
+
+MENU = ("int3", "int4", "int5", "int6", "int8", "float16")
+"""The codecs to choose from where the scenario names none."""
+ROUNDING = 1e-12
+USUAL = "int4"
+"""The codec whose distortion is the limit where the scenario gives none."""
+
+
+def menu_of(scenario: Scenario) -> Menu:
+    """The menu of a scenario."""
+    learning, names = scenario.learning, scenario.control.codecs or MENU
+    assert not isinstance(learning.model_bits, str)
+    limit = scenario.control.distortion_limit
+    if limit is None and learning.upload in names:
+        limit = learning.upload
+    return make_menu(names, limit, learning.model_bits, buffer_bits(learning))
+
+
+def make_menu(
+    names: Sequence[str], limit: float | str | None, model_bits: float, buffer_bits: float
+) -> Menu:
+    """The menu of some codecs; the limit is a number, the distortion of a codec, or the usual."""
+    most = limit if isinstance(limit, float | int) else distortion(limit or USUAL)
+    bits = np.array([message_bits(name, model_bits, buffer_bits) for name in names])
+    lost = np.array([distortion(name) for name in names])
+    if not (lost <= most * (1 + ROUNDING)).any():
+        rule = f"at least {lost.min():.3g}, that of {names[int(lost.argmin())]}"
+        raise InputError(f"distortion_limit = {most:.6g}: must be {rule}")
+    return convex_menu(Menu(tuple(names), bits, lost, most))
+
+
+def gossip_codec(menu: Menu, given: str) -> str:
+    """The codec of gossip: the scenario's, or where it has none the one for all uploads."""
+    return menu.names[menu.uniform] if given == "none" else given
+
+
+def convex_menu(menu: Menu) -> Menu:
+    """The menu without codecs that have no place on the lower convex hull of bits and distortion.
+
+    They are sorted by their bits.
+    """
+    order = np.lexsort((menu.distortion, menu.bits))
+    kept: list[int] = []
+    for m in order.tolist():
+        if kept and menu.distortion[m] >= menu.distortion[kept[-1]]:
+            continue
+        while len(kept) >= 2 and _is_above(menu, kept[-1], kept[-2], m):
+            kept.pop()
+        kept.append(m)
+    names = tuple(menu.names[m] for m in kept)
+    return Menu(names, menu.bits[kept], menu.distortion[kept], menu.limit)
+
+
+def _is_above(menu: Menu, between: int, one: int, other: int) -> bool:
+    """Whether a codec lies on or above the line between two others."""
+    part = (menu.bits[between] - menu.bits[one]) / (menu.bits[other] - menu.bits[one])
+    line = (1 - part) * menu.distortion[one] + part * menu.distortion[other]
+    return bool(menu.distortion[between] >= line)

@@ -1,0 +1,157 @@
+"""The policy `fedrt-joint`: `fedrt-plus`, which also chooses each device's codec (docs/joint.md).
+
+Devices that hold the round up send fewer bits and others more, so that the mean distortion stays
+within the limit. In every edge round the plan with these codecs is held against that of
+`fedrt-plus` with one codec for all, and the better one is taken.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrt.control.allocation.allocate import Allocation
+from fedrt.control.allocation.slowness import expected_end
+from fedrt.control.coding.choice import Coding
+from fedrt.control.coding.menu import gossip_codec
+from fedrt.control.pacing.energy_prices import Spending
+from fedrt.control.pacing.expected_finish import SOFT
+from fedrt.cost.round import global_round_time_s, price
+from fedrt.ledger import Books, Pace, ReferenceRound
+from fedrt.plan import Plan, upload_bits
+from fedrt.policies.fedrt_plus import Draft, FedRTPlus
+from fedrt.scenario.sizes import message_bits
+from fedrt.world.observation import Observation
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+TURNS = 3
+"""How often codecs and links are chosen in turn for a single decision."""
+
+
+@dataclass
+class FedRTJoint(FedRTPlus):
+    """The policy `fedrt-joint`. Its switches turn off single parts of it."""
+
+    name: str = "fedrt-joint"
+    bits: Literal["each", "one"] = "each"
+    """`each`: a codec for each device; `one`: one codec for all."""
+
+    @property
+    def chooses_codecs(self) -> bool:
+        """Whether the policy needs `Observation.menu`."""
+        return True
+
+    def plan(self, seen: Observation, books: Books) -> Plan:
+        # What `fedrt-plus` decides is decided for one codec for all first. The reference beside
+        # it is FedRT as the scenario has it.
+        if seen.menu is None:
+            return super().plan(seen, books)
+        menu = seen.menu
+        bits = np.full(seen.num_devices, menu.bits[menu.uniform])
+        if seen.gossip_codec != "none":
+            return super().plan(replace(seen, upload_bits=bits), books)
+        codec = gossip_codec(menu, seen.gossip_codec)
+        message = message_bits(codec, seen.model_bits, seen.buffer_bits)
+        coded = replace(seen, upload_bits=bits, gossip_codec=codec, gossip_bits=message)
+        plan = super().plan(coded, books)
+        if plan.gossip is None:
+            return plan
+        return replace(plan, gossip=replace(plan.gossip, codec=codec))
+
+    def _at_once(self, seen: Observation, books: Books) -> Plan:
+        """The plan of a single decision, codecs and links chosen in turn while the end improves."""
+        best = super()._at_once(seen, books)
+        if seen.menu is None:
+            return best
+        coding = Coding(seen, books.allowance_j(self.energy_horizon))
+        best = replace(best, codec=coding.uniform)
+        if self.bits == "one":
+            return best
+        end_s = _end_s(best, seen, books)
+        for _ in range(TURNS):
+            offset_s = books.elapsed_s + price(best, seen).backhaul_s
+            codec, _ = coding.earliest(offset_s)
+            found = super()._at_once(coding.coded(codec), books)
+            found = replace(found, codec=codec, status=_status(found))
+            found_s = _end_s(found, seen, books)
+            if not found_s < end_s * (1 - 1e-12):
+                break
+            best, end_s = found, found_s
+        return best
+
+    def _draft(
+        self,
+        seen: Observation,
+        books: Books,
+        pace: Pace,
+        reference: ReferenceRound,
+        now: Spending,
+    ) -> Draft:
+        """The better of two drafts: one codec for all, or codecs for the devices one by one."""
+        one = super()._draft(seen, books, pace, reference, now)
+        if seen.menu is None:
+            return one
+        coding = Coding(seen, now.cap_j)
+        one = replace(one, plan=replace(one.plan, codec=coding.uniform))
+        if self.bits == "one" or not seen.num_devices:
+            return one
+        nominal_s = coding.uniform_s if one.nominal_s is None else one.nominal_s
+        later_s = self._later_s(pace, nominal_s)
+        codec = self._codecs(coding, one, books, nominal_s, later_s)
+        each = super()._draft(coding.coded(codec), books, pace, reference, now)
+        each = replace(each, plan=replace(each.plan, codec=codec))
+        given = (seen, books, later_s, reference, now)
+        return each if _worth_s(each.plan, *given) < _worth_s(one.plan, *given) else one
+
+    def _codecs(
+        self,
+        coding: Coding,
+        one: Draft,
+        books: Books,
+        nominal_s: FloatArray,
+        later_s: FloatArray,
+    ) -> IntArray:
+        """The codecs with which the global round is expected to end earliest."""
+        seen = coding.seen
+        if seen.backhaul is not None:
+            offset_s = books.elapsed_s + price(one.plan, seen).backhaul_s
+            return coding.earliest(offset_s)[0]
+        width_s = SOFT * max(float(nominal_s.mean()), 1e-300)
+        return coding.expected(books.elapsed_s, later_s, width_s)
+
+
+def _worth_s(
+    plan: Plan,
+    seen: Observation,
+    books: Books,
+    later_s: FloatArray,
+    reference: ReferenceRound,
+    now: Spending,
+) -> float:
+    """The expected end of the global round plus what the energy is worth, in seconds."""
+    cost = price(plan, seen)
+    energy_s = float(np.dot(now.price_s_per_j, cost.energy_j))
+    if reference.slowness is not None:
+        coded = replace(seen, upload_bits=upload_bits(plan, seen))
+        nobody = np.zeros(seen.num_edges, dtype=bool)
+        allocation = Allocation(plan.bandwidth_hz, plan.cpu_hz, nobody)
+        begin_s = books.elapsed_s + cost.backhaul_s
+        return energy_s + expected_end(coded, allocation, reference.slowness, begin_s)[0]
+    if seen.backhaul is not None:
+        return energy_s + global_round_time_s(books.elapsed_s, cost)
+    end_s = books.elapsed_s + cost.edge_time_s + later_s
+    return energy_s + float(end_s.max(axis=1).mean())
+
+
+def _status(plan: Plan) -> Literal["feasible", "best-effort"]:
+    """The status of a plan whose codecs and links were chosen in turn: nothing is proven."""
+    return "best-effort" if plan.status == "best-effort" else "feasible"
+
+
+def _end_s(plan: Plan, seen: Observation, books: Books) -> float:
+    return global_round_time_s(books.elapsed_s, price(plan, seen))

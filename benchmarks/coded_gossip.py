@@ -1,0 +1,170 @@
+"""What coded gossip adds to the distance between edge models, and how long its steps take.
+
+    python benchmarks/coded_gossip.py [--save FILE]
+    python benchmarks/coded_gossip.py --speed [--device cuda] [--save FILE]
+
+Models drift together and apart for 300 rounds, each of which ends in gossip. `left` is their
+distance to the average after it, over the last 200 rounds, as a multiple of what exact gossip with
+the same links, weights and steps leaves of the same drift; 'diverges' is beyond a thousand times.
+The speed is that of a global round's ten steps between eight servers, all linked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from control import commit, machine, summary
+
+from fedrt.control.mixing.damping import damped
+from fedrt.control.mixing.fastest import fastest_weights
+from fedrt.control.mixing.weights import metropolis_weights
+from fedrt.graph import is_connected
+from fedrt.learning import coded_gossip
+from fedrt.learning.coded_gossip import mix_coded
+from fedrt.learning.gossip import mix
+from fedrt.messages import distortion
+from fedrt.system.files import write_json
+
+SERVERS, SIZE, ROUNDS, SETTLED = 8, 1024, 300, 100
+CODECS = ("int8", "int6", "int5", "int4", "int3", "int2")
+STEPS = (1, 2, 4, 10)
+DIVERGED = 1e3
+RULES = {"metropolis": metropolis_weights, "fastest": lambda links: fastest_weights(links).mixing}
+RESNET20, LENET5 = 269_722, 431_080
+
+
+def graphs() -> dict[str, list[NDArray[np.bool_]]]:
+    """Each kind of links as one graph, or several that take turns."""
+    one = np.eye(SERVERS, dtype=bool)
+    path = np.eye(SERVERS, k=1, dtype=bool) | np.eye(SERVERS, k=-1, dtype=bool)
+    ring, star = path.copy(), np.zeros_like(path)
+    ring[0, -1] = ring[-1, 0] = True
+    star[0, 1:] = star[1:, 0] = True
+    rng, changing = np.random.default_rng(0), []
+    while len(changing) < 16:
+        links = np.triu(rng.random(path.shape) < 0.45, 1)
+        links = links | links.T
+        if is_connected(links):
+            changing.append(links)
+    return {
+        "complete": [~one],
+        "changing": changing,
+        "ring": [ring],
+        "path": [path],
+        "star": [star],
+    }
+
+
+def left_apart(
+    weights: list[NDArray[np.float64]], steps: int, codec: str | None, together: float
+) -> float:
+    """The mean distance to the average after gossip; infinite if it diverges."""
+    rng = np.random.default_rng(1)
+    models, public, found = torch.zeros(SERVERS, SIZE), torch.zeros(SERVERS, SIZE), []
+    for t in range(ROUNDS):
+        drift = together * rng.normal(size=SIZE) + rng.normal(size=(SERVERS, SIZE))
+        models = models + torch.from_numpy(drift).float()
+        now = weights[t % len(weights)]
+        if codec is None:
+            models = mix(models, now, steps)
+        else:
+            models, public = mix_coded(models, public, now, steps, codec)
+        found.append(float((models - models.mean(0)).norm()) / np.sqrt(SERVERS * SIZE))
+        if not found[-1] < DIVERGED:
+            return float("inf")
+    return float(np.mean(found[SETTLED:]))
+
+
+def agreement() -> dict[str, Any]:
+    """For each kind of links, weights and codec: the step size, and what gossip leaves."""
+    rows: dict[str, Any] = {}
+    for name, links in graphs().items():
+        for rule, weights_of in RULES.items():
+            weights = [weights_of(each) for each in links]
+            row: dict[str, Any] = {"exact": {}, "step_size": {}, "left": {}, "undamped": {}}
+            for steps in STEPS:
+                row["exact"][steps] = left_apart(weights, steps, None, 2.0)
+            for codec in CODECS:
+                sizes = [_step_size(each, codec) for each in weights]
+                row["step_size"][codec] = min(sizes)
+                row["left"][codec] = {
+                    steps: _finite(left_apart(weights, steps, codec, 2.0)) for steps in STEPS
+                }
+                if min(sizes) < 1:
+                    coded_gossip.damped = lambda mixing, loss: mixing  # type: ignore[assignment]
+                    row["undamped"][codec] = {
+                        steps: _finite(left_apart(weights, steps, codec, 2.0)) for steps in STEPS
+                    }
+                    coded_gossip.damped = damped  # type: ignore[assignment]
+            rows[f"{name}, {rule}"] = row
+            print(name, rule, json.dumps(row), flush=True)
+    return rows
+
+
+def _step_size(weights: NDArray[np.float64], codec: str) -> float:
+    one = np.eye(len(weights))
+    at = np.unravel_index(np.argmax(np.abs(weights - one)), weights.shape)
+    return float((damped(weights, distortion(codec)) - one)[at] / (weights - one)[at])
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+def speed(device: str, repeats: int) -> dict[str, Any]:
+    """Seconds of ten gossip steps, exact and coded, for two models' sizes."""
+    where, rng = torch.device(device), np.random.default_rng(0)
+    weights = metropolis_weights(~np.eye(SERVERS, dtype=bool))
+    found: dict[str, Any] = {}
+    for name, size in (("resnet20", RESNET20), ("lenet5", LENET5)):
+        models = torch.from_numpy(rng.normal(size=(SERVERS, size))).float().to(where)
+        public = models + 0.01 * torch.randn(models.shape, device=where)
+        ways = {"none": lambda m=models: mix(m, weights, 10)}
+        for codec in ("float32", "int8", "int4", "int3"):
+            ways[codec] = lambda m=models, p=public, c=codec: mix_coded(m, p, weights, 10, c).models
+        took: dict[str, list[float]] = {word: [] for word in ways}
+        for number in range(repeats + 1):
+            for word, way in ways.items():
+                _wait(where)
+                began = time.perf_counter()
+                way()
+                _wait(where)
+                if number:
+                    took[word].append(time.perf_counter() - began)
+        found[name] = {word: summary(times) for word, times in took.items()}
+        print(name, {word: f"{1e3 * np.median(times):.2f} ms" for word, times in took.items()})
+    return found
+
+
+def _wait(where: torch.device) -> None:
+    if where.type == "cuda":
+        torch.cuda.synchronize(where)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--speed", action="store_true")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--save", type=Path)
+    args = parser.parse_args()
+    part = {"speed": speed(args.device, args.repeats)} if args.speed else {"agreement": agreement()}
+    if args.save is not None:
+        kept = json.loads(args.save.read_text()) if args.save.exists() else {}
+        said = {"commit": commit(), "machine": machine(), "device": args.device}
+        write_json(args.save, kept | part | {f"{next(iter(part))}_on": said})
+
+
+if __name__ == "__main__":
+    main()

@@ -74,6 +74,7 @@ def test_it_is_what_single_servers_do_with_their_messages(dtype, move, edges, si
         if move == "torch":
             by_torch = lambda links: coded_gossip._move_by_torch(links, torch.device("cpu"))  # noqa: E731
             patch.setattr(coded_gossip, "_move_by_kernel", by_torch)
+            patch.setattr(coded_gossip, "_has_kernel", lambda *_: False)
         for codec in codecs:
             models = drift(models, rng)
             for server, row in zip(servers, models.numpy(), strict=True):
@@ -96,6 +97,24 @@ def test_it_is_what_single_servers_do_with_their_messages(dtype, move, edges, si
                 assert torch.equal(models[c, :size], torch.from_numpy(server.model))
                 assert torch.equal(models[c, size:].float(), torch.from_numpy(server.buffers))
                 assert torch.equal(public[c], torch.from_numpy(server.copies[c]))
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_numbers_at_the_ends_of_their_range_are_coded_alike(codec, monkeypatch):
+    """Zeros, denormal numbers, and the greatest there are, whose scale would overflow."""
+    rng = np.random.default_rng(5)
+    ends = np.array([0.0, -0.0, 1e-45, -1e-40, 1.2e-38, 1e-30, 1.0, 3e38, -3.3e38])
+    public = torch.zeros(4, 600)
+    weights = mixing_weights("metropolis", graph(4, rng, 0.9))
+    for scale in (ends[:3], ends[:6], ends[:7], ends):
+        models = torch.from_numpy(rng.choice(scale, size=(4, 600))).float()
+        here = mix_coded(models, public, weights, 1, codec)
+        with monkeypatch.context() as patch:
+            patch.setattr(coded_gossip, "_has_kernel", lambda *_: False)
+            there = mix_coded(models, public, weights, 1, codec)
+        assert bool(here.public.isfinite().all())
+        assert torch.equal(here.public.view(torch.int32), there.public.view(torch.int32))
+        assert torch.equal(here.models.view(torch.int32), there.models.view(torch.int32))
 
 
 @pytest.mark.parametrize("codec", CODECS)

@@ -21,17 +21,18 @@ from torch import Tensor
 from fedrt.control.mixing.damping import damped
 from fedrt.learning import gossip
 from fedrt.learning.codecs import make_format
+from fedrt.learning.codecs.blocks import GRIDS
 from fedrt.learning.codecs.formats import as_float32
 from fedrt.learning.gossip import Links, links_of, mix
 from fedrt.messages import BLOCK, distortion
 
 FloatArray = NDArray[np.float64]
 
-NEAR = 64
-"""Blocks of numbers of all models that a processor mixes at a time."""
+NEAR = 8
+"""Blocks of numbers of all models that a processor mixes at a time: what its caches hold."""
 
-Move = Callable[[Tensor, Tensor], None]
-"""Moves models, one per row, as the copies in the rows of a second tensor say."""
+Change = Callable[[Tensor, Tensor], None]
+"""Changes models, one per row, or the public copies in the rows of a second tensor, in place."""
 
 
 class Mixed(NamedTuple):
@@ -54,10 +55,11 @@ def mix_coded(
     Every implementation of these steps gives the same bits.
     """
     size, servers = public.shape[1], len(models)
-    links, form = links_of(damped(weights, distortion(codec))), make_format(codec)
+    links = links_of(damped(weights, distortion(codec)))
     mixed, held = torch.empty_like(models), torch.empty_like(public)
     mixed[:, size:] = mix(models[:, size:].float(), weights, gossip_steps)
     move = _move_by_torch(links, models.device) if models.is_cuda else _move_by_kernel(links)
+    code = _code_by_kernel(codec) if _has_kernel(models, codec) else _code_by_torch(codec)
     # Blocks of a codec stay whole: the columns of a part are rounded as those of all would be.
     columns = BLOCK * (max(1, gossip.WIDE // (servers * BLOCK)) if models.is_cuda else NEAR)
 
@@ -65,7 +67,7 @@ def mix_coded(
         part = slice(start, min(start + columns, size))
         own, copy = models[:, part].clone(), public[:, part].clone()
         for _ in range(gossip_steps):
-            copy += form.decoded(as_float32(own - copy))
+            code(own, copy)
             move(own, copy)
         mixed[:, part], held[:, part] = own, copy
 
@@ -80,14 +82,36 @@ def mix_coded(
     return Mixed(mixed, held)
 
 
-def _move_by_kernel(links: Links) -> Move:
+def _has_kernel(models: Tensor, codec: str) -> bool:
+    return codec in GRIDS and models.dtype == torch.float32 and not models.is_cuda
+
+
+def _code_by_kernel(codec: str) -> Change:
+    from fedrt.learning.gossip_kernel import code_blocks
+
+    levels, share, most = GRIDS[codec]
+    rules = (levels, np.float32(share), most)
+    return lambda models, public: code_blocks(models.numpy(), public.numpy(), *rules)
+
+
+def _code_by_torch(codec: str) -> Change:
+    """The messages of all servers with torch operations, for GPUs and for codecs without blocks."""
+    form = make_format(codec)
+
+    def code(models: Tensor, public: Tensor) -> None:
+        public += form.decoded(as_float32(models - public))
+
+    return code
+
+
+def _move_by_kernel(links: Links) -> Change:
     # Here, since it loads numba: who mixes nothing does without.
     from fedrt.learning.gossip_kernel import coded_step
 
     return lambda models, public: coded_step(models.numpy(), public.numpy(), *links[1:])
 
 
-def _move_by_torch(links: Links, device: torch.device) -> Move:
+def _move_by_torch(links: Links, device: torch.device) -> Change:
     """The move with torch operations, for GPUs: the first neighbours of all servers, and so on."""
     server = np.repeat(np.arange(len(links.own)), np.diff(links.first))
     number = np.arange(len(server)) - links.first[server]

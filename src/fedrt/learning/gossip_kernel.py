@@ -1,4 +1,4 @@
-"""A gossip step of all edge servers on a processor. Compiled: importing it loads numba."""
+"""Gossip steps of all edge servers on a processor. Compiled: importing it loads numba."""
 
 from __future__ import annotations
 
@@ -7,6 +7,15 @@ from typing import Any
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
+
+from fedrt.learning.codecs.blocks_kernel import (
+    MAGIC,
+    MAGIC_BITS,
+    NOT_FINITE,
+    block_scale,
+    inverse_of,
+)
+from fedrt.messages import BLOCK
 
 
 @njit(cache=True, nogil=True)
@@ -57,3 +66,42 @@ def coded_step(
                 total[k] += w * (np.float64(public[j, k]) - np.float64(public[c, k]))
         for k in range(columns):
             models[c, k] = total[k]
+
+
+@njit(cache=True, nogil=True)
+def code_blocks(
+    models: NDArray[np.float32],
+    public: NDArray[np.float32],
+    levels: int,
+    share: np.float32,
+    most: int,
+) -> None:  # pragma: no cover - compiled
+    """Add to each public copy what the message of its model's difference to it decodes to.
+
+    For the codecs that round blocks of numbers to `levels` on each side of zero. Where a difference
+    is not finite the copy becomes so too.
+    """
+    f, coded = np.empty(1, np.float32), np.empty(BLOCK, np.float32)
+    i, raw = f.view(np.int32), coded.view(np.int32)
+    for c in range(len(models)):
+        for s in range(0, models.shape[1], BLOCK):
+            mine, copy = models[c, s : s + BLOCK], public[c, s : s + BLOCK]
+            count, greatest = len(mine), np.int32(0)
+            for k in range(count):
+                coded[k] = mine[k] - copy[k]
+            for k in range(count):
+                greatest = max(greatest, raw[k] & np.int32(0x7FFFFFFF))
+            if greatest >= NOT_FINITE:
+                for k in range(count):
+                    copy[k] += coded[k] - coded[k]
+                continue
+            scale = block_scale(greatest, share, most, f, i)
+            inverse = inverse_of(scale, f, i)
+            step = f[0]
+            for k in range(count):
+                coded[k] = coded[k] * inverse + MAGIC
+            if scale == most:
+                for k in range(count):
+                    raw[k] = min(max(raw[k] - MAGIC_BITS, -levels), levels) + MAGIC_BITS
+            for k in range(count):
+                copy[k] += (coded[k] - MAGIC) * step

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import gossip_blocks
 import plus_blocks
 from figure_sources import MEASURED, cell, is_there, measured
 from results_tables import readme_table, table_rows, whole_table
@@ -143,6 +144,8 @@ def _text(lines: Sequence[str]) -> str:
 BLOCKS: dict[str, Callable[[], str]] = {
     "table-in-brief": lambda: readme_table(table_rows()),
     "table": lambda: whole_table(table_rows()),
+    "gossip-left": gossip_blocks.gossip_left,
+    "gossip-trained": gossip_blocks.gossip_trained,
     "plus-said": plus_blocks.plus_said,
     "plus-table": plus_blocks.plus_table,
     "plus-in-table": plus_blocks.plus_in_table,

@@ -30,7 +30,8 @@ def gossip_trained() -> str:
     """Whole runs on digits under two policies, by the codec of their gossip."""
     runs = measured("coded_gossip").training
     lines = [
-        "| policy | `learning.gossip` | MB over the backhaul | backhaul, s | whole run, s | accuracy, % |",
+        "| policy | `learning.gossip` | MB over the backhaul | backhaul, s | whole run, s |"
+        " accuracy, % |",
         "|---|---|---|---|---|---|",
     ]
     for name in runs:

@@ -4,13 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test test-variants check check-all format bench figures picture fuzz kill-campaign mutants \
+.PHONY: help demo test test-variants test-loggers check check-all format bench figures picture fuzz kill-campaign mutants \
 	mutants-short random-worlds verify-cell clean
 
 help:
 	@echo "make demo    train six policies on digits, compare them, write their page (under a minute)"
 	@echo "make test    all tests"
 	@echo "make test-variants   the numerical tests again as other processors would run them"
+	@echo "make test-loggers   the loggers with MLflow's own store, which is installed for it"
 	@echo "make check   format, lint, types, fast tests"
 	@echo "make check-all   the long forms of everything (hours)"
 	@echo "make format  let ruff rewrite the code"
@@ -37,6 +38,9 @@ VARIANTS ?= numerical and not slow
 test-variants: $(VENV)/.ready-dev
 	tools/other_processors.sh -m "$(VARIANTS)" -n 2
 
+test-loggers: $(VENV)/.ready-dev $(VENV)/.ready-loggers
+	PYTHONPATH=$(VENV)/loggers $(BIN)/python -m pytest tests/callbacks/test_loggers.py
+
 check: $(VENV)/.ready-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -49,6 +53,7 @@ check-all: $(VENV)/.ready-dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2
+	$(MAKE) test-loggers
 	$(MAKE) test-variants VARIANTS=numerical
 	$(MAKE) mutants
 	$(MAKE) fuzz
@@ -105,4 +110,10 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 
 $(VENV)/.ready-dev: $(VENV)/.ready requirements-dev.lock
 	$(PIP) -r requirements-dev.lock
+	@touch $@
+
+# Beside the environment: no other test is to find these libraries.
+$(VENV)/.ready-loggers: $(VENV)/.ready requirements-loggers.lock
+	rm -rf $(VENV)/loggers
+	$(PIP) --no-deps --no-compile --target $(VENV)/loggers -r requirements-loggers.lock
 	@touch $@

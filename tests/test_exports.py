@@ -37,6 +37,7 @@ EXPORTING = [
     "fedrt.runs",
     "fedrt.records",
     "fedrt.studies",
+    "fedrt.callbacks",
     "fedrt.api",
 ]
 EAGER = {

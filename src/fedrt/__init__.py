@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from fedrt.api import size as size
     from fedrt.api import sweep as sweep
     from fedrt.api import watch as watch
+    from fedrt.callbacks import Callback as Callback
+    from fedrt.callbacks import RunInfo as RunInfo
     from fedrt.decision import RoundState as RoundState
     from fedrt.decision import load_state as load_state
     from fedrt.decision import plan_round as plan_round
@@ -80,6 +82,7 @@ else:
                 "ComparisonResult Page RunResult StudyResult bound compare estimate export front "
                 "plan report run scenario size sweep watch"
             ),
+            "callbacks": "Callback RunInfo",
             "errors": "FedrtError InfeasibleError InputError",
             "scenario": "Scenario load_scenario preset_names read_scenario scenario_text",
             "world": "Backhaul Observation SimulatedWorld World",

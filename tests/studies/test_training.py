@@ -24,6 +24,7 @@ pytestmark = pytest.mark.numerical
 
 WHOLE = {
     "identity.json",
+    "inputs.json",
     *("config.toml", "run.json", "environment.json", "summary.json", "checkpoints", ".lock"),
     *("rounds.parquet", "edges.parquet", "links.parquet", "devices.parquet"),
     "partition.parquet",

@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from fedrt.api.data import Data, data_path
+from fedrt.callbacks.loggers import check_loggers
 from fedrt.errors import InputError
 from fedrt.measures import target_rule
 from fedrt.policies import POLICIES, Policy
 from fedrt.policies.spec import read_spec
 from fedrt.quantities import SEED
 from fedrt.records.options import CHUNK, PATH, WORKERS, RunOptions
+from fedrt.runs.stopping import read_stop_at
 from fedrt.scenario import Scenario, load_scenario
 from fedrt.scenario.fields import table_of
 from fedrt.scenario.layers import given_path, plain
@@ -211,6 +213,9 @@ def read_options(given: Mapping[str, Any], learning: Learning | None = None) -> 
         "keep_checkpoints": read("keep_checkpoints", count, 2),
         "targets": tuple(target.read(_number(each), "`targets`", problems) for each in targets),
         "tensorboard": bool(asked.get("tensorboard", False)),
+        "log": _names(asked.get("log")),
+        "stop_at": _stop_text(asked.get("stop_at")),
+        "patience": read("patience", count),
         "keep_models": asked.get("keep_models"),
         "address": Maybe(Text(300)).read(asked.get("address"), "`address`", problems),
     }
@@ -223,12 +228,30 @@ def read_options(given: Mapping[str, Any], learning: Learning | None = None) -> 
     return RunOptions(**options)
 
 
+def _names(given: Any) -> tuple[str, ...] | None:
+    """The names of loggers, of one, of several or of none."""
+    names = None if given is None else (given,) if isinstance(given, str) else tuple(given)
+    check_loggers(names or ())
+    return names
+
+
+def _stop_text(given: Any) -> str | None:
+    """The measure and value at which to stop, as typed or in a table of one entry."""
+    if isinstance(given, Mapping) and len(given) == 1:
+        ((name, value),) = given.items()
+        given = f"{name}={value_text(value)}"
+    if given is not None:
+        read_stop_at(str(given))
+    return None if given is None else str(given)
+
+
 LONGEST = 20
 """Digits of a whole number that is typed."""
 
 OPTIONS = (
     *("engine", "device", "data_dir", "chunk", "workers", "checkpoint_every"),
-    *("keep_checkpoints", "targets", "tensorboard", "keep_models", "address"),
+    *("keep_checkpoints", "targets", "tensorboard", "log", "stop_at", "patience"),
+    *("keep_models", "address"),
 )
 
 

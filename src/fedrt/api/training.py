@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
@@ -28,6 +28,7 @@ from fedrt.api.estimates import estimate
 from fedrt.api.folders import Place, again, in_folder, refuse_given
 from fedrt.api.results import ComparisonResult, RunResult
 from fedrt.api.session import command_text, note
+from fedrt.callbacks.base import check_callbacks
 from fedrt.errors import InputError
 from fedrt.policies import make_policy
 from fedrt.records.directory import read_opened, read_run
@@ -69,6 +70,12 @@ class TrainingOptions(TypedDict, total=False):
     """The number of checkpoints to keep; the default is 2."""
     tensorboard: bool | None
     """Whether to log for TensorBoard too."""
+    log: str | Sequence[str] | None
+    """Loggers that are told of the runs: `tensorboard`, `mlflow`, `wandb`."""
+    stop_at: str | Mapping[str, float] | None
+    """The measure and value at which a run ends, `accuracy=0.9` or `{"accuracy": 0.9}`."""
+    patience: int | None
+    """Evaluations in which that measure has not improved, after which a run ends."""
     keep_models: bool | None
     """Whether a comparison keeps the models of its runs; a run by itself always does."""
     address: str | None
@@ -88,6 +95,7 @@ def run(
     overwrite: bool = False,
     resume: Place | None = None,
     branch: Place | None = None,
+    callbacks: Sequence[Any] = (),
     progress: bool = True,
     **options: Unpack[TrainingOptions],
 ) -> RunResult:
@@ -97,8 +105,10 @@ def run(
     `fedrt.scenario`; `settings`, `model`, `data` and `rounds` change it. `policy` is a name, an
     import path, a class or an object. The run is saved in the folder `out`. `resume` goes on with
     a run that was stopped; objects that it was given are to be given again. `branch` starts a run
-    from another one's newest state, with the changes that are given.
+    from another one's newest state, with the changes that are given. `callbacks` are told of every
+    round (`fedrt.Callback`).
     """
+    check_callbacks(callbacks)
     objects = Objects()
     name = None if policy is None else read_policy(policy, objects)
     if resume is not None:
@@ -108,7 +118,8 @@ def run(
         path = _resumed(resume, refused, scenario)
         _give_again(path, objects, scenario, model, data)
         with offered(objects.found):
-            summary = _trained(path, fresh=False, progress=progress, **_address(options))
+            more = {"callbacks": callbacks, **_address(options)}
+            summary = _trained(path, fresh=False, progress=progress, **more)
         return RunResult(path, summary, objects.found)
     change = _Change(scenario, settings, model, data, rounds)
     if branch is not None:
@@ -120,7 +131,7 @@ def run(
         raise InputError(f"`out` {shown(os.fspath(out))}: is the run to branch from; give another")
     with offered(objects.found):
         path = in_folder(kind, start.scenario.name, start, out, overwrite)
-        summary = _trained(path, fresh=True, progress=progress)
+        summary = _trained(path, fresh=True, progress=progress, callbacks=callbacks)
     return RunResult(path, summary, objects.found)
 
 
@@ -137,6 +148,7 @@ def compare(
     out: Place | None = None,
     overwrite: bool = False,
     resume: Place | None = None,
+    callbacks: Sequence[Any] = (),
     progress: bool = True,
     **options: Unpack[TrainingOptions],
 ) -> ComparisonResult:
@@ -176,10 +188,13 @@ def compare(
         _give_again(path, objects, scenario, model, data)
         with offered(objects.found):
             said = read_comparison(path, _address(options).get("address"), note)
-            return _compared(said, objects, fresh=False, progress=progress)
+            return _compared(said, objects, callbacks, fresh=False, progress=progress)
     change = _Change(scenario, settings, model, data, rounds)
     names = read_policies(ALL, objects) if names is None else names
-    return _new_comparison(change, names, seeds, options, objects, (out, overwrite), progress)
+    start = _new_comparison(change, names, seeds, options, objects)
+    with offered(objects.found):
+        said = in_folder("compare", start.scenario.name, start, out, overwrite)
+        return _compared(said, objects, callbacks, fresh=True, progress=progress)
 
 
 @dataclass(frozen=True)
@@ -240,15 +255,28 @@ def _new_run(
     return _NewRun(scenario, name, number, read_options(options, scenario.learning))
 
 
+@dataclass(frozen=True)
+class _NewComparison:
+    """A comparison that is to be started in a folder."""
+
+    scenario: Scenario
+    policies: list[str]
+    seeds: list[int]
+    options: RunOptions
+
+    def __call__(self, path: Path) -> Comparison:
+        """Create the folder."""
+        given = (self.scenario, self.policies, self.seeds, path, self.options)
+        return start_comparison(*given, command_text("compare"))
+
+
 def _new_comparison(
     change: _Change,
     names: list[str],
     seeds: Seeds | None,
     options: Mapping[str, Any],
     objects: Objects,
-    place: tuple[Place | None, bool],
-    progress: bool,
-) -> ComparisonResult:
+) -> _NewComparison:
     need("training", "torch")
     asked = change.of(change.scenario, objects)
     numbers = read_seeds(0 if seeds is None else seeds)
@@ -256,13 +284,7 @@ def _new_comparison(
     with offered(objects.found):
         for each in names:
             make_policy(each)  # complains before anything is made or overwritten
-
-        def start(path: Path) -> Comparison:
-            command = command_text("compare")
-            return start_comparison(asked, names, numbers, path, chosen, command)
-
-        said = in_folder("compare", asked.name, start, *place)
-        return _compared(said, objects, fresh=True, progress=progress)
+    return _NewComparison(asked, names, numbers, chosen)
 
 
 def _new_branch(
@@ -330,13 +352,20 @@ def _give_again(
             objects.found[kept] = now.offer
 
 
-def _trained(path: Path, *, fresh: bool, progress: bool, address: str | None = None) -> Summary:
+def _trained(
+    path: Path,
+    *,
+    fresh: bool,
+    progress: bool,
+    callbacks: Sequence[Any],
+    address: str | None = None,
+) -> Summary:
     """Train the run in a folder to its end."""
     try:
         with gone_unless(path, "records", fresh=fresh):
             rounds = read_run(path).scenario.rounds.global_rounds
         with training_progress(rounds, quiet=not progress) as step:
-            return carry_on(path, step, note, fresh=fresh, address=address)
+            return carry_on(path, step, note, fresh=fresh, address=address, callbacks=callbacks)
     except InputError:
         if fresh and path.exists():
             note(f"what was trained before that is in {path}; {_mended(path)}")
@@ -355,12 +384,17 @@ def _mended(path: Path) -> str:
 
 
 def _compared(
-    said: Comparison, objects: Objects, *, fresh: bool, progress: bool
+    said: Comparison,
+    objects: Objects,
+    callbacks: Sequence[Any],
+    *,
+    fresh: bool,
+    progress: bool,
 ) -> ComparisonResult:
     total = len(said.policies) * len(said.seeds) * said.scenario.rounds.global_rounds
     with comparison_progress(total, quiet=not progress) as step:
         try:
-            results = go_on(said, step, note, fresh=fresh)
+            results = go_on(said, step, note, fresh=fresh, callbacks=callbacks)
         except KeyboardInterrupt:
             note(f"stopped; go on with: {again('compare', said.out)}")
             raise

@@ -65,12 +65,36 @@ def add_checkpoints(parser: Parser) -> None:
     """Add the option of how often to save a checkpoint."""
     parser.add_argument("--checkpoint-every", metavar="N", help="global rounds; default: 1")
     parser.add_argument("--keep-checkpoints", metavar="N", help="how many to keep; default: 2")
+    parser.add_argument(
+        "--stop-at",
+        metavar="NAME=X",
+        help="end a run once a measure has reached a value, as accuracy=0.9",
+    )
+    parser.add_argument(
+        "--patience",
+        metavar="N",
+        help="end a run if that measure, or the task's own, has not improved in N evaluations",
+    )
+    parser.add_argument(
+        "--log",
+        action="append",
+        metavar="NAME",
+        help="tell tensorboard, mlflow or wandb of every round; may be repeated",
+    )
 
 
 def training_options(args: argparse.Namespace) -> dict[str, Any]:
     """The options of training as they were typed; None where nothing was."""
     names = ("engine", "address", "device", "chunk", "workers", "data_dir", "targets")
-    others = ("checkpoint_every", "keep_checkpoints", "tensorboard", "keep_models")
+    others = (
+        "patience",
+        "log",
+        "checkpoint_every",
+        "keep_checkpoints",
+        "tensorboard",
+        "keep_models",
+        "stop_at",
+    )
     return {name: getattr(args, name, None) or None for name in (*names, *others)}
 
 

@@ -28,6 +28,12 @@ class RunOptions:
     targets: tuple[float, ...] = setting(Listed(Real()), ())
     tensorboard: bool = setting(Flag(), False)
     device_rows: bool | None = setting(Maybe(Flag()), None)
+    log: tuple[str, ...] | None = setting(Maybe(Listed(Text(100))), None)
+    """The loggers that are told of the run, by name."""
+    stop_at: str | None = setting(Maybe(Text(100)), None)
+    """The measure and the value at which the run ends, as `accuracy=0.9`."""
+    patience: int | None = setting(Maybe(Whole(1, 1_000_000)), None)
+    """Evaluations without improvement after which the run ends."""
     keep_models: bool | None = setting(Maybe(Flag()), None)
     """Whether a comparison keeps the models of its runs; a run by itself always does."""
     address: str | None = setting(Maybe(Text(300)), None)

@@ -58,6 +58,9 @@ def print_run(summary: Summary, whole_s: float, *, resumed: bool = False) -> Non
         if reached["time_s"] is not None:
             text = f"{readable_time(reached['time_s'])}, {reached['energy_j_mean']:.4g} J"
         rows[f"{measure.name} {target} reached"] = text
+    if "stopped" in summary:
+        after, why = summary["global_rounds"], summary["stopped"]["why"]
+        rows["stopped early"] = f"after {after} global rounds: {why}"
     if "faults" in summary:
         rows |= failure_rows(summary["faults"])
     for name, value in rows.items():
@@ -148,7 +151,10 @@ def accuracy_figure(
     for policy in policies:
         folders = [out / run_name(policy, seed) for seed in seeds]
         tables = [parquet.read_table(f / "rounds.parquet", columns=columns) for f in folders]
-        curves[policy] = {c: np.stack([table[c].to_numpy() for table in tables]) for c in columns}
+        # Seeds that stopped early are drawn as far as the shortest goes.
+        rows = min(len(table) for table in tables)
+        stacks = {c: np.stack([table[c].to_numpy()[:rows] for table in tables]) for c in columns}
+        curves[policy] = stacks
     size, clock = time_unit(max(float(curve["ends_at_s"].max()) for curve in curves.values()))
     for policy, curve in curves.items():
         style = policy_style(policy, policies) | {

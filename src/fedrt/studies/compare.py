@@ -116,7 +116,12 @@ def read_comparison(path: Path, address: str | None = None, note: Note = print) 
 
 
 def go_on(
-    said: Comparison, progress: Progress | None = None, note: Note = print, *, fresh: bool = False
+    said: Comparison,
+    progress: Progress | None = None,
+    note: Note = print,
+    *,
+    fresh: bool = False,
+    callbacks: Sequence[Any] = (),
 ) -> dict[str, list[Summary]]:
     """Train every policy on every seed from its present state; return the summaries.
 
@@ -128,7 +133,7 @@ def go_on(
     clear_torn(said.out)
     with gone_unless(said.out, "*/rounds.parquet", fresh=fresh, least=len(said.policies)):
         for seed in said.seeds:
-            for name, summary in _compare_on(seed, said, progress, note).items():
+            for name, summary in _compare_on(seed, said, progress, note, callbacks).items():
                 results[name].append(summary)
     write_json(said.out / "comparison.json", training_comparison(said.scenario.name, results))
     return results
@@ -161,7 +166,11 @@ def differences(runs: Sequence[Summary], first: Sequence[Summary]) -> dict[str, 
 
 
 def _compare_on(
-    seed: int, said: Comparison, progress: Progress | None, note: Note
+    seed: int,
+    said: Comparison,
+    progress: Progress | None,
+    note: Note,
+    callbacks: Sequence[Any],
 ) -> dict[str, Summary]:
     """Train all policies on one seed, one global round of each at a time."""
     folders = {name: said.folder(name, seed) for name in said.policies}
@@ -179,7 +188,8 @@ def _compare_on(
             refuse_old_format(folder, run)
             kept, outcome = read_identity(folder, run.run), run.summary
             _check_run(folder, run, kept, now, note)
-            job = Job(directory, open_checkpoints(folder, said.options), said.options, kept)
+            checkpoints = open_checkpoints(folder, said.options)
+            job = Job(directory, checkpoints, said.options, kept, callbacks)
             if outcome is None:
                 jobs[name] = job
             else:
@@ -235,8 +245,8 @@ def _train_together(
             rounds.append((name, stack.enter_context(closing(steps))))
         for _ in range(said.scenario.rounds.global_rounds):
             for name, steps in rounds:
-                done = next(steps)
-                if progress is not None:
+                done = next(steps, None)  # None: it has stopped early
+                if progress is not None and done is not None:
                     progress(name, seed, done)
             # What the next round starts from, the learners hold themselves.
             shared.clear()

@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from fedrt.callbacks.base import Calls, RunInfo
+from fedrt.callbacks.loggers import make_loggers
 from fedrt.errors import FedrtError, InputError
 from fedrt.policies import Policy, make_policy
 from fedrt.records.checkpoint import Arrays, Checkpoints, Record
@@ -33,6 +35,7 @@ from fedrt.records.tuning_file import KEY, mend_tuning_file, read_tuning_file, t
 from fedrt.runs.executor import Models, SimulatedExecutor
 from fedrt.runs.loop import make_world
 from fedrt.runs.rounds import GlobalRound
+from fedrt.runs.stopping import Stopping
 from fedrt.scenario import Scenario
 from fedrt.studies.branch import BRANCH, Past, branch_identity, branched_rounds, past_of
 from fedrt.system.extras import need
@@ -42,7 +45,6 @@ from fedrt.system.torn import clear_torn
 from fedrt.world.simulated import SimulatedWorld
 
 if TYPE_CHECKING:
-    from fedrt.learning.board import Board
     from fedrt.learning.setup import Setup
 
 Progress = Callable[[GlobalRound], None]
@@ -86,6 +88,7 @@ def carry_on(
     fresh: bool = False,
     open_trainer: OpenTrainer | None = None,
     address: str | None = None,
+    callbacks: Sequence[Any] = (),
 ) -> Summary:
     """Train from the newest checkpoint to the end and return the summary.
 
@@ -94,7 +97,7 @@ def carry_on(
     `fresh` says that the folder was made for this call: it is deleted if the run cannot even start,
     so that the command can be given again. `open_trainer` is for callers
     that carry on several runs with one setup. `address` is that of another cluster than the run's
-    own options name.
+    own options name. `callbacks` are told of the rounds from here on.
     """
     if not fresh:
         refuse_links(path)
@@ -119,7 +122,8 @@ def carry_on(
             check_same(path, kept, now, note)
         options = replace(options, address=address or options.address)
         branch = {BRANCH: run.run[BRANCH]} if BRANCH in run.run else {}
-        job = Job(directory, open_checkpoints(path, options), options, kept, branch)
+        checkpoints = open_checkpoints(path, options)
+        job = Job(directory, checkpoints, options, kept, callbacks, branch)
         return _train(job, run, open_trainer or opened_trainer, progress, note)
 
 
@@ -225,6 +229,8 @@ class Job:
     options: RunOptions
     identity: Identity | None
     """What it was started with; None for folders older than that."""
+    callbacks: Sequence[Any] = ()
+    """Who is told of the run (`callbacks.base`), besides the loggers among the options."""
     more: Summary = field(default_factory=dict)
     """Further entries of the summary: for a branch, where it comes from."""
     summary: Summary | None = None
@@ -259,20 +265,27 @@ class Job:
     ) -> Generator[GlobalRound, None, None]:
         """Yield every global round, from its record if there is one, and save each."""
         account = Account(world, policy, self.options.device_rows)
-        finished = len(records)
-        board = self._board(finished)
+        finished, total = len(records), world.scenario.rounds.global_rounds
+        calls = self._calls(world, finished)
+        stopping = Stopping(self.options.stop_at, self.options.patience, account.measures)
         try:
             executor = SimulatedExecutor(world, trainer)
-            for done in branched_rounds(past, world, policy, executor, records):
-                new = done.last.t >= finished
+            rounds = branched_rounds(past, world, policy, executor, records)
+            for t in range(total):
+                calls.round_begins(t)
+                done = next(rounds)
+                why = stopping.after(done.metrics)
                 with uninterrupted():
                     account.add(done)
-                    if new:
-                        self._save(done, account.history, world, trainer)
-                if new and board is not None:
-                    clock = {"time_s": done.time_s, "ends_at_s": done.ends_at_s}
-                    board.add(done.last.t, dict(done.metrics) | clock)
+                    if t >= finished:
+                        last = why is not None or t + 1 == total
+                        self._save(done, account.history, trainer, last=last)
+                if t >= finished:
+                    calls.round_ended(account.history)
                 yield done
+                if why is not None:
+                    self.more["stopped"] = {"after_global_round": t, "why": why}
+                    break
         except (FedrtError, KeyboardInterrupt, GeneratorExit):
             # The checkpoint is whole whatever happened; the tables catch up with it here if they
             # can, but what stopped the run is what the user has to hear of.
@@ -285,20 +298,20 @@ class Job:
             self.directory.finish(account.history, summary)
             self.checkpoints.clear_records()
         self.summary = summary
+        calls.run_ended(summary)
 
-    def _board(self, finished: int) -> Board | None:
-        if not self.options.tensorboard:
-            return None
-        from fedrt.learning.board import Board
+    def _calls(self, world: SimulatedWorld, finished: int) -> Calls:
+        """Whoever is to be told of the run from a round on."""
+        folder = self.directory.path
+        policy = read_run(folder).policy
+        run = RunInfo(folder, world.scenario, policy, world.seed, finished)
+        names = ["tensorboard"] if self.options.tensorboard else []
+        names += [name for name in self.options.log or () if name not in names]
+        return Calls([*make_loggers(names, run), *self.callbacks], run)
 
-        return Board(self.directory.path / "tensorboard", finished)
-
-    def _save(
-        self, done: GlobalRound, history: History, world: SimulatedWorld, trainer: Training
-    ) -> None:
+    def _save(self, done: GlobalRound, history: History, trainer: Training, *, last: bool) -> None:
         rounds = done.last.t + 1
         self.checkpoints.save_record(done.last.t, done.edge_rounds)
-        last = rounds == world.scenario.rounds.global_rounds
         if rounds % self.options.checkpoint_every == 0 or last:
             self.checkpoints.save(rounds, trainer.state())
         self.directory.save_sometimes(history)

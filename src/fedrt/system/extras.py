@@ -16,6 +16,8 @@ EXTRAS: dict[str, tuple[str, str | None]] = {
     "ray": ("ray", "ray"),
     "tomli_w": ("tomli-w", None),
     "pandas": ("pandas", None),
+    "mlflow": ("mlflow", "mlflow"),
+    "wandb": ("wandb", "wandb"),
     "safetensors": ("safetensors", "export"),
     "onnxscript": ("onnx and onnxscript", "export"),
 }

@@ -6,6 +6,7 @@ about. Shipped tasks have theirs here, so that tables and pages know them withou
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +24,9 @@ TAKEN = ("loss", "consensus", "wall_s", "time_s", "ends_at_s", "distance_error",
 KEY = "measure"
 """Where a summary names its measure, if that is not accuracy."""
 FURTHER = "further_measures"
-"""Where it names those besides."""
+"""Where it has the last values of those besides, by name."""
+ON_DEVICES = ("device_", "tuned_")
+"""How columns begin that are about devices' own samples."""
 
 
 @dataclass(frozen=True)
@@ -140,11 +143,18 @@ def measure_in(columns: Iterable[str], summary: Mapping[str, Any] | None = None)
     return ACCURACY
 
 
-def summary_entry(measures: Sequence[Measure]) -> dict[str, Any]:
-    """What a summary says of a run's measures; nothing of accuracy alone."""
+def summary_entry(measures: Sequence[Measure], last: Mapping[str, float]) -> dict[str, Any]:
+    """What a summary says of a run's measures, given the last metrics; nothing of accuracy alone.
+
+    A value that is not a number is None.
+    """
     first, *others = measures
     said: dict[str, Any] = {}
     if first != ACCURACY:
         names = ("name", "higher_is_better", "is_share")
         said[KEY] = {name: getattr(first, name) for name in names}
-    return said | ({FURTHER: [measure.name for measure in others]} if others else {})
+    wanted = [measure.name for measure in others]
+    wanted += [name for name in last if name.startswith(ON_DEVICES)]
+    values = {name: last[name] for name in wanted if name in last}
+    further = {name: value if math.isfinite(value) else None for name, value in values.items()}
+    return said | ({FURTHER: further} if further else {})

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fedrt.learning.measure import measure
+from fedrt.learning.material import measure
 from fedrt.learning.models.architectures import MODELS, make_model
 from fedrt.scenario import load_scenario
 from fedrt.scenario.sizes import BUFFERS, buffer_bits, copy_bits, message_bits, parameters_in

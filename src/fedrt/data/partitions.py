@@ -8,7 +8,7 @@ sample, the pathological scheme those of the labels in use.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import overload
 
@@ -127,6 +127,29 @@ def partition(dataset: Dataset, settings: Partition, edge_of_device: IntArray, s
         also = f" and {len(empty) - 1} more" if len(empty) > 1 else ""
         raise InputError(f"{FIELD} of {dataset.name}: device {empty[0]}{also} would hold no sample")
     return Parts(order, cuts, labels, classes, edge_of_device)
+
+
+def hold_out(parts: Parts, share: float, seed: int) -> tuple[Parts, Parts]:
+    """The parts that train and those that are held out, a share of each device's own samples.
+
+    Which ones is drawn for each device by itself. A sample that a device holds several times stays
+    on one side. One of which there is no other keeps it for training, and has nothing held out.
+    """
+    train: list[IntArray] = []
+    held: list[IntArray] = []
+    for device, samples in enumerate(parts):
+        different = np.unique(samples)
+        count = min(max(1, round(share * len(different))), len(different) - 1)
+        drawn = stream(seed, "held out", device).permutation(different)[:count]
+        out = np.isin(samples, drawn)
+        train.append(samples[~out])
+        held.append(samples[out])
+    return _with_samples(parts, train), _with_samples(parts, held)
+
+
+def _with_samples(parts: Parts, each: list[IntArray]) -> Parts:
+    cuts = np.concatenate(([0], np.cumsum([len(samples) for samples in each])))
+    return replace(parts, samples=np.concatenate(each), cuts=cuts)
 
 
 def _bootstrap(count: int, devices: int, each: int, seed: int) -> IntArray:

@@ -70,6 +70,7 @@ def make_ray_setup(
         engine=RayEngine(pool, cluster.end),
         first_model=material.model.state(),
         parts=material.parts,
+        held_out=material.held_out,
         data_digest=material.data_digest,
         notes=_notes(material),
     )

@@ -1,24 +1,32 @@
-"""The data and the model of a scenario, from which any engine is made, and notes on them."""
+"""The data and the model of a scenario, from which any engine is made, and what these need."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from fedrt.data.batches import Batches
 from fedrt.data.catalogue import Dataset
 from fedrt.data.digest import data_digest
-from fedrt.data.partitions import Parts, load_divided
+from fedrt.data.partitions import Parts, hold_out, load_divided
 from fedrt.errors import InputError
 from fedrt.learning.engines.samples import TensorSamples
-from fedrt.learning.models.architectures import check_trains, model_for
+from fedrt.learning.models.architectures import (
+    check_trains,
+    cycles_per_sample,
+    model_for,
+    parameter_count,
+)
 from fedrt.learning.models.flat import FlatModel
 from fedrt.learning.notes import batch_note, layout_note, refuse_other_lengths, size_note
 from fedrt.learning.tasks import make_task
-from fedrt.scenario.model import Learning
+from fedrt.scenario.fields import PerDevice
+from fedrt.scenario.model import MEASURED, Learning, Scenario
+from fedrt.scenario.sizes import BUFFERS, NUMBER_BITS
 from fedrt.world.world import World
 
 # What parameters are kept in; under bfloat16 only the layers' arithmetic is shorter.
@@ -35,6 +43,9 @@ class Material:
     batches: Batches
     model: FlatModel
     parts: Parts
+    """Every device's training samples."""
+    held_out: Parts | None
+    """Those on which a device's model is evaluated; None if devices hold out nothing."""
     data_digest: str
     notes: tuple[str, ...]
 
@@ -48,6 +59,9 @@ def make_material(world: World, where: torch.device, data_dir: Path | None) -> M
         raise InputError("scenario.learning.augment = true: needs images, (n, height, width, c)")
     _check_labels(learning, dataset)
     samples = TensorSamples(dataset, dtype, where, learning.normalise)
+    held_out, asked = None, learning.device_evaluation
+    if asked is not None:
+        parts, held_out = hold_out(parts, asked.held_out, world.seed)
     batches = Batches(parts, learning.batch_size, world.seed)
     given = (dataset.num_classes, world.seed, samples.integers)
     module = model_for(learning, samples.shape, *given)
@@ -63,7 +77,7 @@ def make_material(world: World, where: torch.device, data_dir: Path | None) -> M
         *layout_note(samples.shape),
         *batch_note(parts.sizes, learning.batch_size),
     )
-    return Material(samples, batches, model, parts, data_digest(dataset), notes)
+    return Material(samples, batches, model, parts, held_out, data_digest(dataset), notes)
 
 
 def _check_labels(learning: Learning, dataset: Dataset) -> None:
@@ -78,3 +92,27 @@ def _check_labels(learning: Learning, dataset: Dataset) -> None:
             got = f"{labels.dtype} of shape {labels.shape[1:]}, inputs {inputs.dtype}"
             got += f" of {inputs.shape[1:]}"
             raise InputError(f"scenario.learning.task: needs {needed}; its labels are {got}")
+
+
+def measure(scenario: Scenario, data_dir: Path | None = None, seed: int = 0) -> Scenario:
+    """The scenario with its `measured` settings as numbers: 32 bit for each parameter, and 3 x the
+    forward multiply-adds of a sample as cycles.
+    """
+    learning, fleet = scenario.learning, scenario.fleet
+    edge_of_device = np.zeros(fleet.num_devices, dtype=np.int64)
+    dataset, _ = load_divided(learning, data_dir, edge_of_device, seed)
+    shape = dataset.train_images.shape[1:]
+    if len(shape) == 3:
+        shape = (shape[2], *shape[:2])
+    integers = dataset.train_images.dtype.kind == "i"
+    model = model_for(learning, shape, dataset.num_classes, seed, integers)
+    if learning.model_bits == MEASURED:
+        bits = float(NUMBER_BITS * parameter_count(model))
+        buffers = sum(buffer.numel() for buffer in model.buffers())
+        if learning.model_buffers is None and buffers != BUFFERS.get(learning.model, 0):
+            learning = replace(learning, model_buffers=buffers)
+        learning = replace(learning, model_bits=bits)
+    if fleet.cycles_per_sample == MEASURED:
+        cycles = cycles_per_sample(model, shape, integers)
+        fleet = replace(fleet, cycles_per_sample=PerDevice(cycles, cycles))
+    return replace(scenario, learning=learning, fleet=fleet)

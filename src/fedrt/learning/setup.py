@@ -148,6 +148,8 @@ class Setup:
     """A digest of the training and test samples."""
     notes: tuple[str, ...] = ()
     """Notes that the user should see before training."""
+    held_out: Parts | None = None
+    """The samples on which each device's model is evaluated; None if none are held out."""
 
     @cached_property
     def method(self) -> Method:
@@ -242,6 +244,7 @@ def make_setup(
         engine=made,
         first_model=first_model,
         parts=material.parts,
+        held_out=material.held_out,
         data_digest=material.data_digest,
         notes=notes,
     )

@@ -16,6 +16,7 @@ from fedrt.errors import InputError
 from fedrt.learning.aggregators import averaging_weights
 from fedrt.learning.codecs import first_states
 from fedrt.learning.coded_gossip import mix_coded
+from fedrt.learning.devices import devices_of
 from fedrt.learning.distances import average, distance_to_average, pairwise_distance
 from fedrt.learning.engines.engine import HoldsStates, Screening, Trained, TrainingOrder
 from fedrt.learning.gossip import mix
@@ -56,6 +57,7 @@ class Trainer:
         self.servers = servers_of(setup)
         self.public: torch.Tensor | None = None
         """The public copies of the edge models' parameters; None: still the first model's."""
+        self.devices = devices_of(setup)
         self.loss_sum, self.steps = 0.0, 0
         self.began = time.monotonic()
 
@@ -137,6 +139,8 @@ class Trainer:
         rounds, learning = self.setup.world.scenario.rounds, self.setup.world.scenario.learning
         first, *others = self.setup.method.task.measures
         names = (first.name, *first.edge_names, *(measure.name for measure in others))
+        if self.devices is not None:
+            names += self.devices.names
         if (t + 1) % learning.evaluate_every and t + 1 < rounds.global_rounds:
             return dict.fromkeys(names, np.nan)
 
@@ -145,7 +149,8 @@ class Trainer:
             of_average, *of_edges = self.setup.evaluate(states).tolist()
             of_first = [values[0] for values in of_edges]
             spread = (float(np.mean(of_first)), min(of_first), max(of_first))
-            return [of_average[0], *spread, *of_average[1:]]
+            of_devices = [] if self.devices is None else self.devices.evaluate(t, self.models)
+            return [of_average[0], *spread, *of_average[1:], *of_devices]
 
         return dict(zip(names, self._once(digest(self.key, "accuracy"), evaluate), strict=True))
 

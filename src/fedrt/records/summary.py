@@ -86,7 +86,7 @@ class Account:
         }
         if self.measured:
             name = self.measure.name
-            outcome |= summary_entry(self.measures) | {
+            outcome |= summary_entry(self.measures, self.last.metrics) | {
                 f"best_{name}": self.measure.best(row["value"] for row in self.measured),
                 f"final_{name}": self.measured[-1]["value"],
                 "final_loss": _known(self.last.metrics["loss"]),

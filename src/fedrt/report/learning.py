@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from fedrt.measures import Measure, measure_in, measure_of
+from fedrt.measures import FURTHER, MEASURES, ON_DEVICES, Measure, measure_in, measure_of
 from fedrt.records.directory import run_name
 from fedrt.records.summary import Summary
 from fedrt.report.failures import failure_rows, failures_table
@@ -53,6 +53,8 @@ def print_run(summary: Summary, whole_s: float, *, resumed: bool = False) -> Non
         f"final {measure.name}": measure.say(summary[f"final_{measure.name}"]),
         "real time": _real_time(summary["wall_s"], whole_s, resumed),
     }
+    for name, value in summary.get(FURTHER, {}).items():
+        rows[f"final {name}"] = "-" if value is None else _further(measure, name, value)
     for target, reached in summary["targets"].items():
         text = "never"
         if reached["time_s"] is not None:
@@ -66,6 +68,13 @@ def print_run(summary: Summary, whole_s: float, *, resumed: bool = False) -> Non
     for name, value in rows.items():
         table.add_row(escape(name), escape(value))
     console.print(table)
+
+
+def _further(measure: Measure, name: str, value: float) -> str:
+    """A further measure in words; what is about devices is shown as the run's own measure is."""
+    same = name.startswith(ON_DEVICES) and measure.name in name
+    known = {each.name: each for of_task in MEASURES.values() for each in of_task}
+    return (measure if same else known.get(name, Measure(name))).say(value)
 
 
 def _real_time(rounds_s: float, whole_s: float, resumed: bool) -> str:

@@ -41,7 +41,7 @@ def make_world(scenario: Scenario, seed: int, data_dir: Path | None = None) -> S
     """The simulated world of a scenario, after measuring the settings given as "measured"."""
     if scenario.needs_measuring:
         need('"measured" settings', "torch")
-        from fedrt.learning.measure import measure
+        from fedrt.learning.material import measure
 
         scenario = measure(scenario, data_dir)
     return SimulatedWorld(scenario, seed)

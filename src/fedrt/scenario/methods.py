@@ -131,6 +131,16 @@ class RegressionOptions:
 
 
 @dataclass(frozen=True)
+class DeviceEvaluation:
+    """Evaluation of models on every device's own samples, of which a part is held out for it."""
+
+    held_out: float = setting(Real(above=0, most=0.9), 0.2)
+    """The share of a device's samples that do not train."""
+    tuning_steps: int = setting(Whole(0, 100_000), 0)
+    """Local steps after which a device's own model is evaluated too; 0: it is not."""
+
+
+@dataclass(frozen=True)
 class Normalisation:
     """The mean and deviation by which inputs are normalised, one for all or one per channel."""
 

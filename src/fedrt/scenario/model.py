@@ -32,6 +32,7 @@ from fedrt.scenario.methods import (
     AdamWOptions,
     ConstantSchedule,
     CosineSchedule,
+    DeviceEvaluation,
     FedAdamOptions,
     FedAvgMOptions,
     FedYogiOptions,
@@ -284,6 +285,8 @@ class Learning:
     dtype: str = setting(OneOf(("float32", "float64", "bfloat16")), "float32")
     """`bfloat16` shortens the layers' arithmetic only: parameters and updates stay float32."""
     evaluate_every: int = setting(Whole(1, 1_000_000), 5)
+    device_evaluation: DeviceEvaluation | None = setting(Section(DeviceEvaluation), None)
+    """Whether models are evaluated on each device's own samples; by default they are not."""
     partition: Partition = setting(Kinds(PARTITIONS), IidPartition())
 
 

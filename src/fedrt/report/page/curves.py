@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fedrt.measures import ACCURACY, FURTHER, MEASURES, Measure, measure_in, measure_of
+from fedrt.measures import ACCURACY, FURTHER, MEASURES, ON_DEVICES, Measure, measure_in, measure_of
 from fedrt.policies import POLICIES
 from fedrt.policies.spec import policy_labels
 from fedrt.records.summary import PARTS
@@ -158,14 +158,14 @@ def more_quantities(line: Line) -> list[str]:
     return [
         name
         for name in rounds
-        if name in known or name.startswith(("device_", "tuned_")) or name in own_columns(line)
+        if name in known or name.startswith(ON_DEVICES) or name in own_columns(line)
     ]
 
 
 def own_columns(line: Line) -> list[str]:
     """The further measures of a user's own task, which its summary names."""
     said = (line.runs[0].said.summary or {}).get(FURTHER)
-    return [name for name in said if isinstance(name, str)] if isinstance(said, list) else []
+    return [name for name in said if isinstance(name, str)] if isinstance(said, dict) else []
 
 
 def seeds_curves(seeds: Sequence[Columns], names: Sequence[str]) -> dict[str, Any]:

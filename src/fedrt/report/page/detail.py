@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,9 @@ from fedrt.report.page.saved import (
     whole_numbers,
 )
 from fedrt.report.page.thin import bins, carried_on, mean_by, some_rounds
+from fedrt.scenario import Scenario
+from fedrt.scenario.fields import PerDevice
+from fedrt.scenario.model import MEASURED
 from fedrt.world.fleet import draw_fleet
 
 MOST_BINS = 80
@@ -167,7 +170,7 @@ def _devices(
     place = bin_of_round[rows["global_round"].astype(np.int64, copy=False)] * count + device
     shape = (len(first), count)
     # A device that never took part has no row: it stands as it was drawn.
-    fleet = draw_fleet(run.said.scenario, run.said.seed)
+    fleet = draw_fleet(_measured(run.said.scenario), run.said.seed)
     edge, left_j = fleet.edge_of_device.copy(), fleet.energy_budget_j.copy()
     edge[device] = whole_numbers(rows, "edge", fleet.num_edges, path)
     left, spent_j = np.full(shape, np.nan), np.zeros(count)
@@ -192,6 +195,13 @@ def _devices(
         "budget_j": packed(budget_j, "f8"),
         "over": packed(overspend_j(spent_j, budget_j) > 0, "u1"),
     }
+
+
+def _measured(scenario: Scenario) -> Scenario:
+    """The scenario with some cycles per sample where they are measured: nothing here needs them."""
+    if scenario.fleet.cycles_per_sample != MEASURED:
+        return scenario
+    return replace(scenario, fleet=replace(scenario.fleet, cycles_per_sample=PerDevice(1.0, 1.0)))
 
 
 def partition(run: PageRun) -> dict[str, Any] | None:

@@ -8,7 +8,8 @@ Models drift together and apart for 300 rounds, each of which ends in gossip. `l
 distance to the average after it, over the last 200 rounds, as a multiple of what exact gossip with
 the same links, weights and steps leaves of the same drift; 'diverges' is beyond a thousand times.
 The training is that of `quickstart`, three seeds. The speed is that of a global round's ten steps
-between eight servers, all linked.
+between eight servers, all linked; first the device's results must be those of a processor to the
+bit.
 """
 
 from __future__ import annotations
@@ -142,6 +143,11 @@ def speed(device: str, repeats: int) -> dict[str, Any]:
         ways = {"none": lambda m=models: mix(m, weights, 10)}
         for codec in ("float32", "int8", "int4", "int3"):
             ways[codec] = lambda m=models, p=public, c=codec: mix_coded(m, p, weights, 10, c).models
+        for codec in ("float16", "int8", "int4", "int3"):
+            here = mix_coded(models.cpu(), public.cpu(), weights, 3, codec)
+            there = mix_coded(models, public, weights, 3, codec)
+            if not all(torch.equal(a, b.cpu()) for a, b in zip(here, there, strict=True)):
+                raise SystemExit(f"{name}, {codec}: {device} and cpu differ")
         took: dict[str, list[float]] = {word: [] for word in ways}
         for number in range(repeats + 1):
             for word, way in ways.items():

@@ -23,7 +23,7 @@ from fedrt.learning import gossip
 from fedrt.learning.codecs import make_format
 from fedrt.learning.codecs.blocks import GRIDS
 from fedrt.learning.codecs.formats import as_float32
-from fedrt.learning.gossip import Links, links_of, mix
+from fedrt.learning.gossip import Links, links_of, mix, turns_of
 from fedrt.messages import BLOCK, distortion
 
 FloatArray = NDArray[np.float64]
@@ -112,25 +112,14 @@ def _move_by_kernel(links: Links) -> Change:
 
 
 def _move_by_torch(links: Links, device: torch.device) -> Change:
-    """The move with torch operations, for GPUs: the first neighbours of all servers, and so on."""
-    server = np.repeat(np.arange(len(links.own)), np.diff(links.first))
-    number = np.arange(len(server)) - links.first[server]
-    order = np.argsort(number, kind="stable")
-    end = np.cumsum(np.bincount(number)).tolist()
-    # Put there once: every transfer waits for all that the device has begun.
-    ends = torch.from_numpy(np.stack([server[order], links.neighbour[order]])).to(device)
-    weight = torch.from_numpy(links.weight[order, None]).to(device)
-    turns = [
-        (ends[0, start:stop], ends[1, start:stop], weight[start:stop])
-        for start, stop in zip([0, *end], end, strict=False)
-    ]
+    turns = turns_of(links, device)
 
     def move(models: Tensor, public: Tensor) -> None:
         wide, copies = models.double(), public.double()
-        for here, there, each in turns:
-            apart = copies[there] - copies[here]
+        for server, neighbour, weight in turns:
+            apart = copies[neighbour] - copies[server]
             # Not in one call with the sum: it might leave out the rounding between them.
-            wide.index_add_(0, here, apart.mul_(each))
+            wide.index_add_(0, server, apart.mul_(weight))
         models.copy_(wide)
 
     return move

@@ -17,7 +17,7 @@ NEAR = 2048
 """Columns of all models that a processor mixes at a time: what its caches hold."""
 HEAVY = 10**9
 """Products that are worth several threads."""
-WIDE = 2**27
+WIDE = 2**25
 """Numbers of all models that a GPU has in double precision at a time."""
 
 
@@ -83,17 +83,42 @@ def _mix_by_kernel(models: Tensor, links: Links, gossip_steps: int) -> Tensor:
     return torch.from_numpy(held)
 
 
+class Turn(NamedTuple):
+    """One neighbour of every server that has so many: where its weighted model is added."""
+
+    server: Tensor
+    neighbour: Tensor
+    weight: Tensor
+    """A column."""
+
+
+def turns_of(links: Links, device: torch.device) -> list[Turn]:
+    """The first neighbours of all servers, then the second ones, and so on, on a device.
+
+    A few operations for all servers at once, and yet each adds up its neighbours in their order.
+    """
+    server = np.repeat(np.arange(len(links.own)), np.diff(links.first))
+    number = np.arange(len(server)) - links.first[server]
+    order = np.argsort(number, kind="stable")
+    stop = np.cumsum(np.bincount(number)).tolist()
+    # Put there at once: every transfer waits for all that the device has begun.
+    ends = torch.from_numpy(np.stack([server[order], links.neighbour[order]])).to(device)
+    weight = torch.from_numpy(links.weight[order, None]).to(device)
+    return [
+        Turn(ends[0, first:last], ends[1, first:last], weight[first:last])
+        for first, last in zip([0, *stop], stop, strict=False)
+    ]
+
+
 def mix_by_torch(models: Tensor, links: Links, gossip_steps: int) -> Tensor:
     """The models after gossip, computed with torch operations, for GPUs."""
+    turns, own = turns_of(links, models.device), torch.from_numpy(links.own[:, None])
+    own = own.to(models.device)
     for _ in range(gossip_steps):
-        wide, after = models.double(), torch.empty_like(models)
-        product = torch.empty_like(wide[0])
-        for c, own in enumerate(links.own.tolist()):
-            total = wide[c] * own
-            for link in range(links.first[c], links.first[c + 1]):
-                # Not in one call: it might leave out the rounding between product and sum.
-                torch.mul(wide[links.neighbour[link]], float(links.weight[link]), out=product)
-                total += product
-            after[c] = total
-        models = after
+        wide = models.double()
+        total = wide * own
+        for server, neighbour, weight in turns:
+            # Not in one call: it might leave out the rounding between product and sum.
+            total.index_add_(0, server, wide[neighbour].mul_(weight))
+        models = total.to(models.dtype)
     return models

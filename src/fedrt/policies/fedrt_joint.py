@@ -8,6 +8,7 @@ within the limit. In every edge round the plan with these codecs is held against
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Literal
 
 import numpy as np
@@ -17,18 +18,21 @@ from fedrt.control.allocation.allocate import Allocation
 from fedrt.control.allocation.slowness import expected_end
 from fedrt.control.coding.choice import Coding
 from fedrt.control.coding.menu import gossip_codec
+from fedrt.control.mixing.fastest import MOST_EXACT
 from fedrt.control.pacing.energy_prices import Spending
 from fedrt.control.pacing.expected_finish import SOFT
 from fedrt.cost.round import global_round_time_s, price
 from fedrt.ledger import Books, Pace, ReferenceRound
 from fedrt.plan import Plan, upload_bits
-from fedrt.policies.fedrt_plus import Draft, FedRTPlus
+from fedrt.policies.fedrt_plus import Draft, FedRTPlus, link_seconds
 from fedrt.scenario.sizes import message_bits
 from fedrt.world.observation import Observation
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
+EVENED = 0.75
+"""How far the ends of clusters are moved towards their mean before links are chosen for them."""
 TURNS = 3
 """How often codecs and links are chosen in turn for a single decision."""
 
@@ -102,7 +106,7 @@ class FedRTJoint(FedRTPlus):
             return one
         nominal_s = coding.uniform_s if one.nominal_s is None else one.nominal_s
         later_s = self._later_s(pace, nominal_s)
-        codec = self._codecs(coding, one, books, nominal_s, later_s)
+        codec = self._codecs(coding, one, books, later_s, reference)
         each = super()._draft(coding.coded(codec), books, pace, reference, now)
         each = replace(each, plan=replace(each.plan, codec=codec))
         given = (seen, books, later_s, reference, now)
@@ -113,16 +117,25 @@ class FedRTJoint(FedRTPlus):
         coding: Coding,
         one: Draft,
         books: Books,
-        nominal_s: FloatArray,
         later_s: FloatArray,
+        reference: ReferenceRound,
     ) -> IntArray:
         """The codecs with which the global round is expected to end earliest."""
-        seen = coding.seen
-        if seen.backhaul is not None:
-            offset_s = books.elapsed_s + price(one.plan, seen).backhaul_s
-            return coding.earliest(offset_s)[0]
-        width_s = SOFT * max(float(nominal_s.mean()), 1e-300)
-        return coding.expected(books.elapsed_s, later_s, width_s)
+        seen, begin_s = coding.seen, books.elapsed_s
+        if seen.backhaul is None:
+            nominal_s = coding.uniform_s if one.nominal_s is None else one.nominal_s
+            width_s = SOFT * max(float(nominal_s.mean()), 1e-300)
+            return coding.expected(begin_s, later_s, width_s)
+        found = coding.earliest(begin_s + price(one.plan, seen).backhaul_s)
+        if seen.num_edges <= MOST_EXACT:
+            # Links for clusters that end at different times are not the best ones for clusters that
+            # end together, as the codecs will have them do.
+            finish_s = begin_s + coding.uniform_s
+            together_s = finish_s + EVENED * (finish_s.mean() - finish_s)
+            gossip = self._gossip(seen, together_s, reference)
+            other = coding.earliest(begin_s + gossip.slowest_s(*link_seconds(seen)))
+            found = min(found, other, key=itemgetter(1))
+        return found[0]
 
 
 def _worth_s(

@@ -74,7 +74,7 @@ class Memory:
             return
         self.nominal_s = [*self.nominal_s[: pace.r], draft.nominal_s]
         if draft.gossip is not None:
-            mixing_s = draft.gossip.slowest_s(*_link_s(seen))
+            mixing_s = draft.gossip.slowest_s(*link_seconds(seen))
             rest_s = np.cumsum([mixing_s, *self.nominal_s[:0:-1]], axis=0)[::-1]
             self.later_s = [*self.later_s, rest_s][-MOST:]
 
@@ -127,7 +127,7 @@ class FedRTPlus:
             # What is still to come may make any cluster the slowest: all go as fast as they may.
             return _plan(seen, fleet.fastest, "best-effort" if relaxed else "optimal")
         gossip = self._gossip(seen, books.elapsed_s + fleet.least_s)
-        offset_s = books.elapsed_s + gossip.slowest_s(*_link_s(seen))
+        offset_s = books.elapsed_s + gossip.slowest_s(*link_seconds(seen))
         allocation = fleet.fastest
         if self.energy != "allowance":
             # A little less than there is, so that rounding never makes a waiting cluster the last.
@@ -250,12 +250,12 @@ class FedRTPlus:
     ) -> tuple[Allocation, RatedGossip]:
         """The allocation whose end makes the prices of time add up to one, within a limit."""
         gossip = self._gossip(seen, elapsed_s + nominal_s, reference)
-        offset_s = elapsed_s + gossip.slowest_s(*_link_s(seen))
+        offset_s = elapsed_s + gossip.slowest_s(*link_seconds(seen))
         allocation, end_s = fleet.by_deadline(offset_s)
         if end_s <= latest_s:
             return allocation, gossip
         gossip = self._gossip(seen, elapsed_s + fleet.least_s, reference)
-        offset_s = elapsed_s + gossip.slowest_s(*_link_s(seen))
+        offset_s = elapsed_s + gossip.slowest_s(*link_seconds(seen))
         end_s = max(latest_s, float(np.max(offset_s + fleet.least_s)))
         allocation, _ = fleet.in_time((end_s - offset_s) * (1 - ROUNDING))
         return allocation, gossip
@@ -279,7 +279,7 @@ class FedRTPlus:
         if rho is not None and reference.contraction > rho:
             return chosen
         given = gossip_on(reference.links, seen.gossip_steps, fastest=False)
-        link_s = _link_s(seen)
+        link_s = link_seconds(seen)
         ends_s = [float(np.max(finish_s + each.slowest_s(*link_s))) for each in (chosen, given)]
         return chosen if ends_s[0] <= ends_s[1] else given
 
@@ -287,7 +287,7 @@ class FedRTPlus:
         backhaul, psi = seen.backhaul, seen.gossip_steps
         assert backhaul is not None
         limits = (backhaul.consensus_distance, backhaul.consensus_limit)
-        hop_s, behind_s = _link_s(seen)
+        hop_s, behind_s = link_seconds(seen)
         whole = is_connected(backhaul.base_graph)
         if self.links == "joint" and backhaul.contraction_limit is not None and whole:
             rho = backhaul.contraction_limit
@@ -304,7 +304,7 @@ def _out_of_reach(seen: Observation, reference: ReferenceRound) -> NDArray[np.bo
     return np.asarray(seen.sum_by_edge(over.astype(np.float64)) > 0)
 
 
-def _link_s(seen: Observation) -> tuple[FloatArray, FloatArray]:
+def link_seconds(seen: Observation) -> tuple[FloatArray, FloatArray]:
     """The seconds of one gossip step over each link, and those before its first."""
     backhaul = seen.backhaul
     assert backhaul is not None

@@ -34,7 +34,7 @@ from fedrt.control.mixing.fastest import fastest_weights
 from fedrt.control.mixing.weights import metropolis_weights
 from fedrt.graph import is_connected
 from fedrt.learning import coded_gossip
-from fedrt.learning.coded_gossip import mix_coded
+from fedrt.learning.coded_gossip import Copies, mix_coded
 from fedrt.learning.gossip import mix
 from fedrt.learning.setup import make_setup
 from fedrt.learning.trainer import Trainer
@@ -81,7 +81,8 @@ def left_apart(
 ) -> float:
     """The mean distance to the average after gossip; infinite if it diverges."""
     rng = np.random.default_rng(1)
-    models, public, found = torch.zeros(SERVERS, SIZE), torch.zeros(SERVERS, SIZE), []
+    models, first, found = torch.zeros(SERVERS, SIZE), torch.zeros(SIZE), []
+    copies = Copies.none(first)
     for t in range(ROUNDS):
         drift = together * rng.normal(size=SIZE) + rng.normal(size=(SERVERS, SIZE))
         models = models + torch.from_numpy(drift).float()
@@ -89,7 +90,7 @@ def left_apart(
         if codec is None:
             models = mix(models, now, steps)
         else:
-            models, public = mix_coded(models, public, now, steps, codec)
+            models, copies = mix_coded(models, copies, first, now, steps, codec)
         found.append(float((models - models.mean(0)).norm()) / np.sqrt(SERVERS * SIZE))
         if not found[-1] < DIVERGED:
             return float("inf")
@@ -139,14 +140,18 @@ def speed(device: str, repeats: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, size in (("resnet20", RESNET20), ("lenet5", LENET5)):
         models = torch.from_numpy(rng.normal(size=(SERVERS, size))).float().to(where)
-        public = models + 0.01 * torch.randn(models.shape, device=where)
+        first = models.mean(0)
+        none = Copies.none(first)
         ways = {"none": lambda m=models: mix(m, weights, 10)}
         for codec in ("float32", "int8", "int4", "int3"):
-            ways[codec] = lambda m=models, p=public, c=codec: mix_coded(m, p, weights, 10, c).models
+            known = mix_coded(models, none, first, weights, 1, codec).copies
+            given = (models, known, first, weights, 10, codec)
+            ways[codec] = lambda given=given: mix_coded(*given).models
         for codec in ("float16", "int8", "int4", "int3"):
-            here = mix_coded(models.cpu(), public.cpu(), weights, 3, codec)
-            there = mix_coded(models, public, weights, 3, codec)
-            if not all(torch.equal(a, b.cpu()) for a, b in zip(here, there, strict=True)):
+            here = mix_coded(models.cpu(), Copies.none(first.cpu()), first.cpu(), weights, 3, codec)
+            there = mix_coded(models, none, first, weights, 3, codec)
+            pairs = ((here.models, there.models), (here.copies.held, there.copies.held))
+            if not all(torch.equal(one, other.cpu()) for one, other in pairs):
                 raise SystemExit(f"{name}, {codec}: {device} and cpu differ")
         took: dict[str, list[float]] = {word: [] for word in ways}
         for number in range(repeats + 1):

@@ -239,11 +239,8 @@ BAD_STATES = [
     (changed(contraction_limit=1.5), "state.contraction_limit = 1.5: must be a finite number"),
     (changed(gossip_bits=0), "state.gossip_bits = 0: must be a finite number >= 1"),
     (changed(buffer_bits=-1), "state.buffer_bits = -1: must be a finite number >= 0"),
-    (changed(behind_bits=[[0]]), "state.behind_bits has 1 rows: must be a square matrix"),
-    (
-        changed(behind_bits=[[0, 1, 1, 1], [1, 0, 1, 1], [1, 1, 0, 1], [1, 1, -1, 0]]),
-        "state.behind_bits[3][2] = -1: must be a finite number >= 0",
-    ),
+    (changed(codecs=["int9"]), 'state.codecs[0] = "int9": must be one of'),
+    (changed(distortion_limit=2), "state.distortion_limit = 2: must be"),
     (changed(consensus_limit=-1), "state.consensus_limit = -1: must be a finite number >= 0"),
     (with_device(snr_db=1e5), "state.edges[0].devices[1].snr_db = 100000.0: must be"),
     (with_device(snr_db=None), "state.edges[0].devices[1].snr_db = null: must be"),

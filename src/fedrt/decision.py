@@ -92,7 +92,7 @@ def parse_state(text: str, source: str = "state") -> RoundState:
 def read_state(data: object) -> RoundState:
     """The state in plain data, as `json.loads` gives it; every problem at once if there are any."""
     problems: list[str] = []
-    optional = [*BACKHAUL_FIELDS, "behind_bits", *OPTIONAL_FIELDS]
+    optional = [*BACKHAUL_FIELDS, *OPTIONAL_FIELDS]
     table = keys_of(data, "state", problems, [*STATE_FIELDS, "edges"], optional)
     values = _read_fields(table, "state", STATE_FIELDS | OPTIONAL_FIELDS, problems)
     edges, devices, edge_of_device = _read_edges(table, problems)
@@ -186,8 +186,6 @@ def _read_backhaul(
     """The backhaul, if its three fields are present."""
     given = [name for name in BACKHAUL_FIELDS if name in table]
     if not given:
-        if "behind_bits" in table:
-            problems.append("state.behind_bits: goes with backhaul_bps, which is missing")
         return None
     for name in BACKHAUL_FIELDS:
         if name not in table:
@@ -198,15 +196,12 @@ def _read_backhaul(
     size = len(edges) if isinstance(edges, list) and edges else None
     bps = _read_matrix(table, "backhaul_bps", q.LINK_BPS, size, problems)
     distance = _read_matrix(table, "consensus_distance", q.DISTANCE, size, problems)
-    behind = _read_matrix(table, "behind_bits", q.MORE_BITS, size, problems)
     limit = _read_fields(table, "state", {"consensus_limit": q.DISTANCE}, problems)
     if bps is not None and bps.size and not is_connected(bps > 0):
         problems.append("state.backhaul_bps: its links must connect all edges")
     if bps is None or distance is None or limit.get("consensus_limit") is None:
         return None
-    behind = np.zeros(bps.shape) if behind is None else behind
-    limits = (limit["consensus_limit"], values.get("contraction_limit"))
-    return Backhaul(bps, distance, *limits, behind_bits=behind)
+    return Backhaul(bps, distance, limit["consensus_limit"], values.get("contraction_limit"))
 
 
 def _read_matrix(

@@ -75,16 +75,6 @@ def gossip_bits(gossip: Gossip, seen: Observation) -> float:
     return message_bits(gossip.codec, seen.model_bits, seen.buffer_bits)
 
 
-def behind_bits(gossip: Gossip, backhaul: Backhaul, seen: Observation) -> NDArray[np.float64]:
-    """The bits that each link sends before the first step of a gossip.
-
-    Models that are sent as they are need no copies at the other end.
-    """
-    if gossip_codec(gossip, seen) == "none":
-        return np.zeros(backhaul.bps.shape)
-    return backhaul.behind_bits
-
-
 def plan_problems(plan: Plan, seen: Observation) -> list[str]:
     """One line for each reason why a plan cannot be carried out; budgets are not checked."""
     if not isinstance(plan, Plan):

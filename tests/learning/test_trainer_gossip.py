@@ -12,7 +12,7 @@ from support.watched import replay, run
 
 from fedrt.control.mixing.weights import mixing_of
 from fedrt.errors import InputError
-from fedrt.learning.coded_gossip import mix_coded
+from fedrt.learning.coded_gossip import Copies, mix_coded
 from fedrt.learning.gossip import mix
 from fedrt.learning.setup import make_setup
 from fedrt.learning.trainer import Trainer
@@ -50,20 +50,21 @@ def test_every_gossip_is_that_of_the_servers_with_the_copies_before(settings):
     trainer, rounds = run(small(INT4, *settings), "fedrt-plus")
     first, size = trainer.setup.first_model, trainer.setup.model.num_parameters
     assert first.numel() - size == (9 if settings == NORMED else 0)
-    public = first[:size].float().repeat(3, 1)
+    copies = Copies.none(first[:size])
     for done in rounds:
         gossip, (t, r) = done.last.gossip, (done.last.t, done.last.r)
         mixing = mixing_of(gossip, "metropolis")
         before = trainer.moments["trained", t, r]
-        mixed = mix_coded(before, public, mixing, gossip.steps, "int4")
+        mixed = mix_coded(before, copies, first[:size], mixing, gossip.steps, "int4")
         assert torch.equal(trainer.moments["mixed", t, r], mixed.models)
         assert not torch.equal(mixed.models, mix(before, mixing, gossip.steps))
-        public = mixed.public
-    assert torch.equal(trainer.public, public)
+        copies = mixed.copies
+    assert torch.equal(trainer.copies.held, copies.held)
+    np.testing.assert_array_equal(trainer.copies.pairs, copies.pairs)
 
 
 @pytest.mark.parametrize("coded", ["by the scenario", "by the plan"])
-def test_public_copies_are_part_of_a_runs_state(coded, tmp_path):
+def test_copies_are_part_of_a_runs_state(coded, tmp_path):
     scenario = small("rounds.global_rounds=5", *([INT4] if coded == "by the scenario" else []))
     policy = make_policy("fedrt") if coded == "by the scenario" else Turns()
     trainer = Trainer(make_setup(SimulatedWorld(scenario, 0)))
@@ -77,43 +78,45 @@ def test_public_copies_are_part_of_a_runs_state(coded, tmp_path):
     again = Trainer(trainer.setup)
     state, records, notes = checkpoints.load(again.state(), size)
     assert (len(records), notes) == (3, [])
-    assert state["public"].dtype == np.float32
+    assert state["copies"].dtype == np.float32
     again.restore(state)
     replay(again, rounds[3:])
     assert torch.equal(again.models, trainer.models)
-    assert torch.equal(again.public, trainer.public)
+    assert torch.equal(again.copies.held, trainer.copies.held)
     forgetful = Trainer(trainer.setup)
-    forgetful.restore({name: array for name, array in state.items() if name != "public"})
+    forgetful.restore({name: array for name, array in state.items() if name != "copies"})
     replay(forgetful, rounds[3:])
     assert not torch.equal(forgetful.models, trainer.models)
-    with pytest.raises(InputError, match=r"public copies are \(3, 2\)"):
-        again.restore({**state, "public": state["public"][:, :2]})
+    with pytest.raises(InputError, match=r"copies are \(\d+, 2\)"):
+        again.restore({**state, "copies": state["copies"][:, :2]})
+    with pytest.raises(InputError, match=r"copies are"):
+        again.restore({**state, "pairs": state["pairs"] + 3})
 
 
 def test_models_sent_as_they_are_leave_the_copies():
     trainer = Trainer(make_setup(SimulatedWorld(small(), 0)))
     copies = []
     for _ in simulate_rounds(trainer.setup.world, Turns(), trainer):
-        copies.append(trainer.public)
+        copies.append(trainer.copies)
     assert copies[0] is copies[1] is not copies[2] is copies[3]
     plain, _ = run(small())
-    assert plain.public is None
+    assert not len(plain.copies.pairs)
     assert list(plain.state()) == ["models"]
 
 
 def test_equal_work_is_shared_and_other_copies_are_not():
-    """Two trainers with the same models and other public copies have other keys."""
+    """Two trainers with the same models and other copies have other keys."""
     shared: dict = {}
     setup = make_setup(SimulatedWorld(small(INT4), 0))
     one, two = Trainer(setup, shared), Trainer(setup, shared)
     rounds = list(simulate_rounds(setup.world, make_policy("fedrt"), one))
     replay(two, rounds)
     assert two.models is one.models
-    assert two.public is one.public
+    assert two.copies is one.copies
     saved = one.state()
     keys = []
-    for public in (saved["public"], saved["public"] + 1):
-        two.restore({**saved, "public": public})
+    for copies in (saved["copies"], saved["copies"] + 1):
+        two.restore({**saved, "copies": copies})
         keys.append(two.key)
     assert keys[0] != keys[1]
 

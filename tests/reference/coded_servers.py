@@ -1,12 +1,12 @@
 """Edge servers that gossip by coded differences, one by one: what each holds, and real messages.
 
-A server has its model, its own public copy, and copies of others' public copies, which it keeps
-up to date with messages alone. What it has sent it remembers, for those that were not linked.
+A server has its model, and for every other server two copies: what it has told that one of its own
+model, and what it has heard of the other's. They change by messages alone.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -28,38 +28,31 @@ class Server:
 
     model: np.ndarray
     buffers: np.ndarray
-    copies: list[np.ndarray]
-    """What it holds of every server's public copy, its own among them."""
-    sent: list[tuple[str, bytes]] = field(default_factory=list)
-    """Every message it has made, with its codec."""
-    heard: list[int] = field(default_factory=list)
-    """How many messages of every server are in what it holds."""
+    told: list[np.ndarray]
+    """For every server, what that one knows of this one's model."""
+    heard: list[np.ndarray]
+    """For every server, what this one knows of its model."""
 
-    def catch_up(self, other: int, sender: Server) -> int:
-        """Get what was missed of another server's public copy; return the bytes it took."""
-        missed = sender.sent[self.heard[other] :]
-        whole = encode("float32", sender.copies[other])
-        if sum(len(message) for _, message in missed) < len(whole):
-            for codec, message in missed:
-                self.copies[other] = self.copies[other] + decode(codec, message)
-            took = sum(len(message) for _, message in missed)
-        else:
-            self.copies[other] = decode("float32", whole).copy()
-            took = len(whole)
-        self.heard[other] = len(sender.sent)
-        return took if missed else 0
+    def message_for(self, other: int, codec: str) -> bytes:
+        """The message for another server, which changes what it has been told."""
+        message = encode(codec, (self.model - self.told[other]).astype(np.float32))
+        self.told[other] = self.told[other] + decode(codec, message)
+        return message
+
+    def hear(self, other: int, message: bytes, codec: str) -> None:
+        """Add a message of another server to what is known of its model."""
+        self.heard[other] = self.heard[other] + decode(codec, message)
 
 
 def first_servers(models: np.ndarray, size: int, first: np.ndarray) -> list[Server]:
     """Servers with these models, one per row, that all know the first model."""
     count = len(models)
+
+    def known() -> list[np.ndarray]:
+        return [first[:size].astype(np.float32) for _ in range(count)]
+
     return [
-        Server(
-            models[c, :size].copy(),
-            models[c, size:].astype(np.float32),
-            [first[:size].astype(np.float32) for _ in range(count)],
-            heard=[0] * count,
-        )
+        Server(models[c, :size].copy(), models[c, size:].astype(np.float32), known(), known())
         for c in range(count)
     ]
 
@@ -71,40 +64,26 @@ def gossip(
     weights: np.ndarray,
     steps: int,
     codec: str,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Let the servers gossip; return the bytes of catching up and of the steps, from row to column.
+) -> np.ndarray:
+    """Let the servers gossip; return the bytes of the steps, from row to column.
 
     `plain` are the weights of buffers, `weights` those of parameters.
     """
-    behind, took = np.zeros(links.shape), np.zeros(links.shape)
+    took = np.zeros(links.shape)
     pairs = [(c, j) for c in range(len(links)) for j in range(len(links)) if links[c, j]]
-    for c, j in pairs:
-        behind[j, c] = servers[c].catch_up(j, servers[j])
     for _ in range(steps):
-        mail = [
-            (send(c, server, codec), server.buffers.tobytes()) for c, server in enumerate(servers)
-        ]
-        for c, j in pairs:
-            message, buffers = mail[j]
-            took[j, c] += len(message) + len(buffers)
-            servers[c].copies[j] = servers[c].copies[j] + decode(codec, message)
-            servers[c].heard[j] += 1
-        theirs = [np.frombuffer(buffers, np.float32).astype(np.float64) for _, buffers in mail]
+        mail = {(c, j): servers[c].message_for(j, codec) for c, j in pairs}
+        buffers = [server.buffers.tobytes() for server in servers]
+        for (c, j), message in mail.items():
+            took[c, j] += len(message) + len(buffers[c])
+            servers[j].hear(c, message, codec)
+        theirs = [np.frombuffer(each, np.float32).astype(np.float64) for each in buffers]
         for c, server in enumerate(servers):
             move(c, server, weights[c], plain[c], theirs)
-    for c, j in pairs:
-        assert servers[c].copies[j].tobytes() == servers[j].copies[j].tobytes()
-        assert servers[c].heard[j] == len(servers[j].sent)
-    return behind, took
-
-
-def send(c: int, server: Server, codec: str) -> bytes:
-    """The message of a server, which changes its own public copy as it does its neighbours'."""
-    message = encode(codec, (server.model - server.copies[c]).astype(np.float32))
-    server.sent.append((codec, message))
-    server.copies[c] = server.copies[c] + decode(codec, message)
-    server.heard[c] += 1
-    return message
+    for c, server in enumerate(servers):
+        for j, other in enumerate(servers):
+            assert server.told[j].tobytes() == other.heard[c].tobytes()
+    return took
 
 
 def move(
@@ -115,7 +94,8 @@ def move(
     mixed = plain[c] * theirs[c]
     for j in range(len(weights)):
         if j != c and weights[j] != 0:
-            total = total + weights[j] * (server.copies[j].astype(np.float64) - server.copies[c])
+            apart = server.heard[j].astype(np.float64) - server.told[j]
+            total = total + weights[j] * apart
             mixed = mixed + plain[j] * theirs[j]
     server.model = total.astype(server.model.dtype)
     server.buffers = mixed.astype(np.float32)

@@ -17,12 +17,8 @@ def least_round_time_s(
     rho: float,
     most_steps: int,
     zeta_of: Callable[[np.ndarray], float],
-    behind_s: np.ndarray | float = 0.0,
 ) -> float:
-    """The least max over c of F_c + (slowest kept link); inf if no choice keeps the limits.
-
-    A link takes psi hops and what it needs before the first.
-    """
+    """The least max over c of F_c + psi (slowest kept link); inf if no choice keeps the limits."""
     size = len(finish_s)
     rows, cols = np.nonzero(np.triu(np.isfinite(hop_s), k=1))
     if len(rows) > 15:
@@ -36,9 +32,9 @@ def least_round_time_s(
         if np.linalg.matrix_power(kept + np.eye(size), size).all():
             left = np.where(kept, 0.0, distance).sum() / size**2
             if left <= limit * (1 + MARGIN):
+                slowest = np.where(kept, hop_s, 0.0).max(axis=1)
                 for psi in range(1, most_steps + 1):
-                    slowest = np.where(kept, psi * hop_s + behind_s, 0.0).max(axis=1)
-                    tries.append((float(np.max(finish_s + slowest)), subset, psi, kept))
+                    tries.append((float(np.max(finish_s + psi * slowest)), subset, psi, kept))
     # From the quickest on: the first that mixes well enough is the answer.
     for time_s, subset, psi, kept in sorted(tries, key=lambda each: each[0]):
         if subset not in zetas:

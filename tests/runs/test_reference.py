@@ -17,7 +17,6 @@ from fedrt.policies.fedrt import FedRT
 from fedrt.policies.fedrt_plus import FedRTPlus
 from fedrt.runs import loop
 from fedrt.runs.loop import open_ledger, simulate_rounds
-from fedrt.runs.public_copies import PublicCopies
 from fedrt.runs.reference import contraction_limit, reference_for
 from fedrt.world.simulated import SimulatedWorld
 
@@ -150,9 +149,7 @@ def test_fedrt_runs_beside_those_that_ask_for_it_or_for_its_contraction():
     books = open_ledger(SimulatedWorld(tiny(), 0))
 
     def beside(policy, *settings):
-        return reference_for(
-            policy, SimulatedWorld(tiny(*settings), 0), books, PublicCopies.first(3)
-        )
+        return reference_for(policy, SimulatedWorld(tiny(*settings), 0), books)
 
     # By itself, by the limit that the scenario leaves to FedRT, by neither.
     assert beside(FedRTPlus(), given) is not None

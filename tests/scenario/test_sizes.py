@@ -9,7 +9,7 @@ import pytest
 from fedrt.learning.material import measure
 from fedrt.learning.models.architectures import MODELS, make_model
 from fedrt.scenario import load_scenario
-from fedrt.scenario.sizes import BUFFERS, buffer_bits, copy_bits, message_bits, parameters_in
+from fedrt.scenario.sizes import BUFFERS, buffer_bits, message_bits, parameters_in
 from fedrt.world.simulated import SimulatedWorld
 
 
@@ -18,7 +18,6 @@ def test_messages_by_hand():
     assert message_bits("int4", 32_000) == 8 * (16 + 4 * 2 + 500)
     assert message_bits("int4", 32_000, 64) == 8 * (16 + 4 * 2 + 500) + 64
     assert message_bits("none", 32_000, 64) == 32_000
-    assert copy_bits(32_000) == 8 * (16 + 4_000)
     assert (parameters_in(32_000), parameters_in(1.0)) == (1000, 1)
 
 

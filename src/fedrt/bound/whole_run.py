@@ -67,11 +67,7 @@ def round_links(
     rho: float | FloatArray | None,
     menu: Menu | None = None,
 ) -> list[RoundLinks]:
-    """The links of every global round, each with a first cover of its possible choices.
-
-    A link is given the messages of its steps alone. What coded gossip sends before them depends on
-    the links of earlier rounds and is never less than nothing, so the bound holds.
-    """
+    """The links of every global round, each with a first cover of its possible choices."""
     steps, bits = world.scenario.rounds.gossip_steps, world.gossip_bits
     if menu is not None:
         codec = gossip_codec(menu, world.gossip_codec)

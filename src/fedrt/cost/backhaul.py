@@ -8,35 +8,22 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 
 
-def link_time_s(
-    bits: float, gossip_steps: int, bps: FloatArray, behind_bits: FloatArray | float = 0.0
-) -> FloatArray:
+def link_time_s(bits: float, gossip_steps: int, bps: FloatArray) -> FloatArray:
     """The seconds that each link needs for all gossip steps: psi Lambda / B; inf where B is 0.
 
-    Lambda is the length of a message. With coded gossip a link first brings both its ends' copies
-    up to date: (psi Lambda + behind) / B. Both directions send at once.
+    Lambda is the length of a message. Both directions send at once.
     """
     with np.errstate(divide="ignore"):
-        return (gossip_steps * bits + behind_bits) / bps
+        return gossip_steps * bits / bps
 
 
 def backhaul_time_s(
-    bits: float,
-    gossip_steps: int,
-    bps: FloatArray,
-    topology: NDArray[np.bool_],
-    behind_bits: FloatArray | float = 0.0,
+    bits: float, gossip_steps: int, bps: FloatArray, topology: NDArray[np.bool_]
 ) -> FloatArray:
     """The seconds of each server's gossip: those of its slowest link; 0 without links."""
-    link_s = link_time_s(bits, gossip_steps, bps, behind_bits)
-    return np.where(topology, link_s, 0.0).max(axis=1)
+    return np.where(topology, link_time_s(bits, gossip_steps, bps), 0.0).max(axis=1)
 
 
-def link_bytes(
-    bits: float,
-    gossip_steps: int,
-    topology: NDArray[np.bool_],
-    behind_bits: FloatArray | float = 0.0,
-) -> FloatArray:
+def link_bytes(bits: float, gossip_steps: int, topology: NDArray[np.bool_]) -> FloatArray:
     """The bytes that each server sends to each other in a gossip; 0 where they are not linked."""
-    return np.where(topology, (gossip_steps * bits + behind_bits) / 8, 0.0)
+    return np.where(topology, gossip_steps * bits / 8, 0.0)

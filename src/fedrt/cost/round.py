@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from fedrt.cost.backhaul import backhaul_time_s
 from fedrt.cost.compute import compute_energy_j, compute_time_s
 from fedrt.cost.uplink import upload_energy_j, upload_time_s
-from fedrt.plan import Plan, behind_bits, gossip_bits, upload_bits
+from fedrt.plan import Plan, gossip_bits, upload_bits
 from fedrt.rounds import RoundCost
 from fedrt.world.observation import Observation
 
@@ -44,8 +44,8 @@ def price(plan: Plan, seen: Observation) -> RoundCost:
     backhaul_s = np.zeros(seen.num_edges)
     if plan.gossip is not None and seen.backhaul is not None:
         backhaul, gossip = seen.backhaul, plan.gossip
-        message, behind = gossip_bits(gossip, seen), behind_bits(gossip, backhaul, seen)
-        backhaul_s = backhaul_time_s(message, gossip.steps, backhaul.bps, gossip.links, behind)
+        message = gossip_bits(gossip, seen)
+        backhaul_s = backhaul_time_s(message, gossip.steps, backhaul.bps, gossip.links)
     return RoundCost(
         compute_s=compute_s,
         upload_s=upload_s,

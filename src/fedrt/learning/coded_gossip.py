@@ -1,10 +1,11 @@
-"""Gossip by coded differences to public copies, as edge servers would carry it out.
+"""Gossip by coded differences to copies, as edge servers would carry it out.
 
-Every server has a public copy of its model, which its neighbours hold too. In each step it sends
-them the coded difference of its model to that copy, and all add what they decode to the copy. Then
-each server moves its model by the weighted differences between its neighbours' copies and its own.
-What a codec loses stays in the difference and is sent later. Copies are float32, whatever models
-are kept in, so that a message can carry a copy itself.
+For every neighbour that it has ever gossiped with, a server keeps a copy of what that neighbour
+knows of its model; the neighbour keeps the same. In each step it sends every linked neighbour the
+coded difference of its model to that copy, and both add what it decodes to. Then each server moves
+its model by the weighted differences between what it knows of its neighbours and what they know of
+it. What a codec loses stays in the difference and is sent later, and so does what a neighbour
+missed while it was not linked. Copies are float32, whatever models are kept in.
 """
 
 from __future__ import annotations
@@ -23,103 +24,177 @@ from fedrt.learning import gossip
 from fedrt.learning.codecs import make_format
 from fedrt.learning.codecs.blocks import GRIDS
 from fedrt.learning.codecs.formats import as_float32
-from fedrt.learning.gossip import Links, links_of, mix, turns_of
+from fedrt.learning.gossip import Links, links_of, mix
 from fedrt.messages import BLOCK, distortion
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 
 NEAR = 8
 """Blocks of numbers of all models that a processor mixes at a time: what its caches hold."""
 
-Change = Callable[[Tensor, Tensor], None]
-"""Changes models, one per row, or the public copies in the rows of a second tensor, in place."""
+Code = Callable[[Tensor, Tensor], None]
+"""Adds to copies, one per row, what the messages about the models decode to, in place."""
+Move = Callable[[Tensor, Tensor], None]
+"""Moves models, one per row, as the copies say, in place."""
+
+
+class Copies(NamedTuple):
+    """What servers know of each other's parameters, from gossip with each other."""
+
+    pairs: IntArray
+    """One row for each copy: whose model it is of, and the server that it was sent to."""
+    held: Tensor
+    """The copies, one per row, in float32."""
+
+    @staticmethod
+    def none(first: Tensor) -> Copies:
+        """The copies before any gossip, on the device of the first model."""
+        return Copies(np.zeros((0, 2), dtype=np.int64), first.float()[None][:0])
+
+    def with_pairs(self, pairs: IntArray, first: Tensor) -> tuple[Copies, IntArray]:
+        """The copies with those of the given pairs, and the rows of these.
+
+        A pair that has not gossiped yet knows the first model.
+        """
+        place = {pair: row for row, pair in enumerate(map(tuple, self.pairs.tolist()))}
+        wanted = list(map(tuple, pairs.tolist()))
+        new = [pair for pair in wanted if pair not in place]
+        place |= {pair: len(self.pairs) + row for row, pair in enumerate(new)}
+        rows = np.array([place[pair] for pair in wanted], dtype=np.int64)
+        if not new:
+            return self, rows
+        more = first.float().repeat(len(new), 1)
+        whole = np.concatenate([self.pairs, np.array(new, dtype=np.int64)])
+        return Copies(whole, torch.cat([self.held, more])), rows
 
 
 class Mixed(NamedTuple):
-    """The models and the public copies of their parameters after gossip, one per row."""
+    """The models after gossip, one per row, and the copies."""
 
     models: Tensor
-    public: Tensor
+    copies: Copies
+
+
+class CodedLinks(NamedTuple):
+    """The copies of a gossip, one for each server and each of its neighbours, in their order."""
+
+    server: IntArray
+    """Whose model each copy is of."""
+    reverse: IntArray
+    """The place of the copy in the other direction."""
+    first: IntArray
+    """Where the copies of each server begin; one more for the end."""
+    weight: FloatArray
+
+    @staticmethod
+    def of(links: Links) -> tuple[CodedLinks, IntArray]:
+        """The links of a gossip, and the pair of servers of each copy."""
+        server = np.repeat(np.arange(len(links.own)), np.diff(links.first))
+        pairs = np.stack([server, links.neighbour], axis=1).astype(np.int64)
+        place = {(c, j): row for row, (c, j) in enumerate(pairs.tolist())}
+        reverse = np.array([place[j, c] for c, j in pairs.tolist()], dtype=np.int64)
+        return CodedLinks(server, reverse, links.first, links.weight), pairs
 
 
 def mix_coded(
-    models: Tensor, public: Tensor, weights: FloatArray, gossip_steps: int, codec: str
+    models: Tensor,
+    copies: Copies,
+    first: Tensor,
+    weights: FloatArray,
+    gossip_steps: int,
+    codec: str,
 ) -> Mixed:
-    """Models and public copies after a number of gossip steps with the given weights (C x C).
+    """Models and copies after a number of gossip steps with the given weights (C x C).
 
-    A copy has as many columns as a model has parameters. A step adds the decoded difference to the
-    copy, in float32, and w_cj (copy of j - copy of c) to the model of c, one neighbour after the
-    other by their numbers: differences, products and sums are float64, each rounded by itself, and
-    the result is rounded to the models' type. w are the weights, `damped` where the codec needs it.
-    The columns beyond, buffers, are sent as they are, in float32, and mix as without a codec.
-    Every implementation of these steps gives the same bits.
+    `first` is the model that all servers started from; it and copies have as many columns as a
+    model has parameters. A step adds the decoded difference to the copy, in float32, and w_cj (copy
+    from j to c - copy from c to j) to the model of c, one neighbour after the other by their
+    numbers: differences, products and sums are float64, each rounded by itself, and the result is
+    rounded to the models' type. w are the weights, `damped` where the codec needs it. The columns
+    beyond, buffers, are sent as they are, in float32, and mix as without a codec. Every
+    implementation of these steps gives the same bits.
     """
-    size, servers = public.shape[1], len(models)
-    links = links_of(damped(weights, distortion(codec)))
-    mixed, held = torch.empty_like(models), torch.empty_like(public)
+    size = len(first)
+    links, pairs = CodedLinks.of(links_of(damped(weights, distortion(codec))))
+    copies, rows = copies.with_pairs(pairs, first)
+    place = torch.from_numpy(rows).to(models.device)
+    mixed, held = torch.empty_like(models), copies.held.clone()
     mixed[:, size:] = mix(models[:, size:].float(), weights, gossip_steps)
-    move = _move_by_torch(links, models.device) if models.is_cuda else _move_by_kernel(links)
-    code = _code_by_kernel(codec) if _has_kernel(models, codec) else _code_by_torch(codec)
+    if not len(rows):
+        mixed[:, :size] = models[:, :size]
+        return Mixed(mixed, copies)
+    code, move = _by_torch(links, models.device, codec)
+    if not models.is_cuda:
+        move = _move_by_kernel(links)
+        code = _code_by_kernel(links, codec) if _has_kernel(models, codec) else code
     # Blocks of a codec stay whole: the columns of a part are rounded as those of all would be.
-    columns = BLOCK * (max(1, gossip.WIDE // (servers * BLOCK)) if models.is_cuda else NEAR)
+    rows_held = max(1, len(rows) + len(models))
+    columns = BLOCK * (max(1, gossip.WIDE // (rows_held * BLOCK)) if models.is_cuda else NEAR)
 
     def mix_columns(start: int) -> None:
         part = slice(start, min(start + columns, size))
-        own, copy = models[:, part].clone(), public[:, part].clone()
+        own, copy = models[:, part].clone(), copies.held[place, part]
         for _ in range(gossip_steps):
             code(own, copy)
             move(own, copy)
-        mixed[:, part], held[:, part] = own, copy
+        mixed[:, part], held[place, part] = own, copy
 
     starts, threads = range(0, size, columns), torch.get_num_threads()
     work = gossip_steps * len(links.weight) * size
     if models.is_cuda or threads == 1 or work < gossip.HEAVY:
         for start in starts:
             mix_columns(start)
-        return Mixed(mixed, held)
+        return Mixed(mixed, Copies(copies.pairs, held))
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(mix_columns, starts))
-    return Mixed(mixed, held)
+    return Mixed(mixed, Copies(copies.pairs, held))
 
 
 def _has_kernel(models: Tensor, codec: str) -> bool:
     return codec in GRIDS and models.dtype == torch.float32 and not models.is_cuda
 
 
-def _code_by_kernel(codec: str) -> Change:
+def _code_by_kernel(links: CodedLinks, codec: str) -> Code:
+    # Here, since it loads numba: who mixes nothing does without.
     from fedrt.learning.gossip_kernel import code_blocks
 
     levels, share, most = GRIDS[codec]
-    rules = (levels, np.float32(share), most)
-    return lambda models, public: code_blocks(models.numpy(), public.numpy(), *rules)
+    rules = (links.server, levels, np.float32(share), most)
+    return lambda models, copies: code_blocks(models.numpy(), copies.numpy(), *rules)
 
 
-def _code_by_torch(codec: str) -> Change:
-    """The messages of all servers with torch operations, for GPUs and for codecs without blocks."""
-    form = make_format(codec)
-
-    def code(models: Tensor, public: Tensor) -> None:
-        public += form.decoded(as_float32(models - public))
-
-    return code
-
-
-def _move_by_kernel(links: Links) -> Change:
-    # Here, since it loads numba: who mixes nothing does without.
+def _move_by_kernel(links: CodedLinks) -> Move:
     from fedrt.learning.gossip_kernel import coded_step
 
-    return lambda models, public: coded_step(models.numpy(), public.numpy(), *links[1:])
+    return lambda models, copies: coded_step(models.numpy(), copies.numpy(), *links[1:])
 
 
-def _move_by_torch(links: Links, device: torch.device) -> Change:
-    turns = turns_of(links, device)
+def _by_torch(links: CodedLinks, device: torch.device, codec: str) -> tuple[Code, Move]:
+    """Both with torch operations, for GPUs: the first neighbours of all servers, and so on."""
+    number = np.arange(len(links.server)) - links.first[links.server]
+    order = np.argsort(number, kind="stable")
+    end = np.cumsum(np.bincount(number)).tolist()
+    # Put there once: every transfer waits for all that the device has begun.
+    server = torch.from_numpy(links.server).to(device)
+    places = np.stack([links.server[order], order, links.reverse[order]])
+    place, weight = torch.from_numpy(places), torch.from_numpy(links.weight[order, None])
+    place, weight = place.to(device), weight.to(device)
+    turns = [
+        (place[:, start:stop], weight[start:stop])
+        for start, stop in zip([0, *end], end, strict=False)
+    ]
+    form = make_format(codec)
 
-    def move(models: Tensor, public: Tensor) -> None:
-        wide, copies = models.double(), public.double()
-        for server, neighbour, weight in turns:
-            apart = copies[neighbour] - copies[server]
+    def code(models: Tensor, copies: Tensor) -> None:
+        copies += form.decoded(as_float32(models[server] - copies))
+
+    def move(models: Tensor, copies: Tensor) -> None:
+        wide = models.double()
+        for (here, own, theirs), each in turns:
+            apart = copies[theirs].double() - copies[own].double()
             # Not in one call with the sum: it might leave out the rounding between them.
-            wide.index_add_(0, server, apart.mul_(weight))
+            wide.index_add_(0, here, apart.mul_(each))
         models.copy_(wide)
 
-    return move
+    return code, move

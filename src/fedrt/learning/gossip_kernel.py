@@ -49,21 +49,21 @@ def gossip_step(
 @njit(cache=True, nogil=True)
 def coded_step(
     models: NDArray[Any],
-    public: NDArray[np.float32],
+    copies: NDArray[np.float32],
+    reverse: NDArray[np.int64],
     first: NDArray[np.int64],
-    neighbour: NDArray[np.int64],
     weight: NDArray[np.float64],
 ) -> None:  # pragma: no cover - compiled
-    """Move the models, in place, as the public copies say; arguments as of `gossip_step`."""
+    """Move the models, in place, as the copies say; arguments as of `coded_gossip.CodedLinks`."""
     servers, columns = models.shape
     total = np.empty(columns)
     for c in range(servers):
         for k in range(columns):
             total[k] = models[c, k]
         for link in range(first[c], first[c + 1]):
-            j, w = neighbour[link], weight[link]
+            other, w = reverse[link], weight[link]
             for k in range(columns):
-                total[k] += w * (np.float64(public[j, k]) - np.float64(public[c, k]))
+                total[k] += w * (np.float64(copies[other, k]) - np.float64(copies[link, k]))
         for k in range(columns):
             models[c, k] = total[k]
 
@@ -71,21 +71,22 @@ def coded_step(
 @njit(cache=True, nogil=True)
 def code_blocks(
     models: NDArray[np.float32],
-    public: NDArray[np.float32],
+    copies: NDArray[np.float32],
+    server: NDArray[np.int64],
     levels: int,
     share: np.float32,
     most: int,
 ) -> None:  # pragma: no cover - compiled
-    """Add to each public copy what the message of its model's difference to it decodes to.
+    """Add to each copy what the message of its server's difference to it decodes to.
 
     For the codecs that round blocks of numbers to `levels` on each side of zero. Where a difference
     is not finite the copy becomes so too.
     """
     f, coded = np.empty(1, np.float32), np.empty(BLOCK, np.float32)
     i, raw = f.view(np.int32), coded.view(np.int32)
-    for c in range(len(models)):
+    for link in range(len(copies)):
         for s in range(0, models.shape[1], BLOCK):
-            mine, copy = models[c, s : s + BLOCK], public[c, s : s + BLOCK]
+            mine, copy = models[server[link], s : s + BLOCK], copies[link, s : s + BLOCK]
             count, greatest = len(mine), np.int32(0)
             for k in range(count):
                 coded[k] = mine[k] - copy[k]

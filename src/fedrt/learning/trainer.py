@@ -15,7 +15,7 @@ from fedrt.control.mixing.weights import mixing_of
 from fedrt.errors import InputError
 from fedrt.learning.aggregators import averaging_weights
 from fedrt.learning.codecs import first_states
-from fedrt.learning.coded_gossip import mix_coded
+from fedrt.learning.coded_gossip import Copies, mix_coded
 from fedrt.learning.devices import devices_of
 from fedrt.learning.distances import average, distance_to_average, pairwise_distance
 from fedrt.learning.engines.engine import HoldsStates, Screening, Trained, TrainingOrder
@@ -55,8 +55,8 @@ class Trainer:
         if self.codec_state is not None and isinstance(setup.engine, HoldsStates):
             self.codec_state = setup.engine.hold_states(self.codec_state)
         self.servers = servers_of(setup)
-        self.public: torch.Tensor | None = None
-        """The public copies of the edge models' parameters; None: still the first model's."""
+        self.copies = Copies.none(self._first())
+        """What the edge servers know of each other's models, where their gossip is coded."""
         self.devices = devices_of(setup)
         self.loss_sum, self.steps = 0.0, 0
         self.began = time.monotonic()
@@ -106,7 +106,7 @@ class Trainer:
         mixing = mixing_of(gossip, self.setup.world.scenario.control.mixing)
         self.key = key_after_gossip(self.key, gossip)
         codec = gossip.codec or self.setup.world.scenario.learning.gossip or "none"
-        self.models, self.public = self._once(
+        self.models, self.copies = self._once(
             self.key, lambda: self._mixed(mixing, gossip.steps, codec)
         )
         metrics = {
@@ -119,17 +119,15 @@ class Trainer:
         metrics["wall_s"], self.began = now - self.began, now
         return metrics
 
-    def _mixed(
-        self, mixing: FloatArray, steps: int, codec: str
-    ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """The edge models and their public copies after gossip."""
+    def _mixed(self, mixing: FloatArray, steps: int, codec: str) -> tuple[torch.Tensor, Copies]:
+        """The edge models after gossip, and what servers then know of each other's."""
         if codec == "none":
-            return mix(self.models, mixing, steps), self.public
-        public = self.public
-        if public is None:
-            first = self.setup.first_model[: self.setup.model.num_parameters]
-            public = first.float().repeat(len(self.models), 1)
-        return mix_coded(self.models, public, mixing, steps, codec)
+            return mix(self.models, mixing, steps), self.copies
+        return mix_coded(self.models, self.copies, self._first(), mixing, steps, codec)
+
+    def _first(self) -> torch.Tensor:
+        """The parameters that all edge servers started from."""
+        return self.setup.first_model[: self.setup.model.num_parameters]
 
     def _measures(self, t: int) -> dict[str, float]:
         """The measures of the average model, and the first one's values over the edge models.
@@ -196,8 +194,8 @@ class Trainer:
         if self.codec_state is not None:
             # A copy: training goes on in the tensor itself.
             found["codec_state"] = self.codec_state.cpu().numpy().copy()
-        if self.public is not None:
-            found["public"] = self.public.cpu().numpy()
+        if len(self.copies.pairs):
+            found["copies"], found["pairs"] = self.copies.held.cpu().numpy(), self.copies.pairs
         return found
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
@@ -212,15 +210,22 @@ class Trainer:
         if self.servers is not None:
             self.servers.restore(state)
             remembered = [*remembered, *self.servers.state().values()]
-        self.public = None
-        if "public" in state:
-            copies = np.array(state["public"], dtype=np.float32)
-            if copies.shape != (len(self.models), self.setup.model.num_parameters):
-                raise InputError(f"the checkpoint's public copies are {copies.shape}")
-            self.public = torch.from_numpy(copies).to(self.models.device)
-            remembered.append(copies)
+        self.copies = Copies.none(self._first())
+        if "copies" in state:
+            self.copies = self._restored(state)
+            remembered += [self.copies.pairs, np.ascontiguousarray(state["copies"])]
         self.key = digest(b"restored", np.ascontiguousarray(state["models"]), *remembered)
         self.began = time.monotonic()
+
+    def _restored(self, state: Mapping[str, NDArray[Any]]) -> Copies:
+        """The copies in a saved state; an error if they are not those of these edge servers."""
+        held = np.array(state["copies"], dtype=np.float32)
+        pairs = np.array(state.get("pairs", np.zeros((0, 2))), dtype=np.int64)
+        shape = (len(pairs), self.setup.model.num_parameters)
+        whole = pairs.ndim == 2 and pairs.shape[1] == 2 and held.shape == shape
+        if not whole or not ((pairs >= 0) & (pairs < len(self.models))).all():
+            raise InputError(f"the checkpoint's copies are {held.shape}, of {pairs.shape} servers")
+        return Copies(pairs, torch.from_numpy(held).to(self.models.device))
 
 
 def servers_of(setup: Setup) -> Servers | None:

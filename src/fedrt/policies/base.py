@@ -16,7 +16,7 @@ from fedrt.cost.round import price
 from fedrt.errors import InputError
 from fedrt.graph import BoolMatrix
 from fedrt.ledger import Books, Horizon
-from fedrt.plan import Gossip, Plan, Status, behind_bits, plan_problems
+from fedrt.plan import Gossip, Plan, Status, plan_problems
 from fedrt.system.plugins import own_code
 from fedrt.world.observation import Backhaul, Observation
 
@@ -101,9 +101,7 @@ def complete_plan(
     if backhaul is None:
         return plan(_status(relaxed, allocation_is_optimal), None)
     finish_s = books.elapsed_s + price(plan("feasible", None), seen).edge_time_s
-    everywhere = Gossip(backhaul.base_graph, seen.gossip_steps)
-    behind = behind_bits(everywhere, backhaul, seen)
-    link_s = link_time_s(seen.gossip_bits, seen.gossip_steps, backhaul.bps, behind)
+    link_s = link_time_s(seen.gossip_bits, seen.gossip_steps, backhaul.bps)
     distance, limit = backhaul.consensus_distance, backhaul.consensus_limit
     topology = links_by_part(links, finish_s, link_s, distance, limit)
     relaxed |= not meets_limit(topology, distance, limit)

@@ -24,7 +24,7 @@ from fedrt.control.pacing.expected_finish import SOFT
 from fedrt.cost.round import global_round_time_s, price
 from fedrt.ledger import Books, Pace, ReferenceRound
 from fedrt.plan import Plan, upload_bits
-from fedrt.policies.fedrt_plus import Draft, FedRTPlus, link_seconds
+from fedrt.policies.fedrt_plus import Draft, FedRTPlus, step_seconds
 from fedrt.scenario.sizes import message_bits
 from fedrt.world.observation import Observation
 
@@ -133,7 +133,7 @@ class FedRTJoint(FedRTPlus):
             finish_s = begin_s + coding.uniform_s
             together_s = finish_s + EVENED * (finish_s.mean() - finish_s)
             gossip = self._gossip(seen, together_s, reference)
-            other = coding.earliest(begin_s + gossip.slowest_s(*link_seconds(seen)))
+            other = coding.earliest(begin_s + gossip.slowest_s(step_seconds(seen)))
             found = min(found, other, key=itemgetter(1))
         return found[0]
 

@@ -36,7 +36,7 @@ from fedrt.cost.backhaul import link_time_s
 from fedrt.cost.round import price
 from fedrt.graph import is_connected
 from fedrt.ledger import Books, Horizon, Pace, ReferenceRound, overspend_j
-from fedrt.plan import ROUNDING, Gossip, Plan, Status, behind_bits
+from fedrt.plan import ROUNDING, Plan, Status
 from fedrt.world.observation import Observation
 
 FloatArray = NDArray[np.float64]
@@ -74,7 +74,7 @@ class Memory:
             return
         self.nominal_s = [*self.nominal_s[: pace.r], draft.nominal_s]
         if draft.gossip is not None:
-            mixing_s = draft.gossip.slowest_s(*link_seconds(seen))
+            mixing_s = draft.gossip.slowest_s(step_seconds(seen))
             rest_s = np.cumsum([mixing_s, *self.nominal_s[:0:-1]], axis=0)[::-1]
             self.later_s = [*self.later_s, rest_s][-MOST:]
 
@@ -127,7 +127,7 @@ class FedRTPlus:
             # What is still to come may make any cluster the slowest: all go as fast as they may.
             return _plan(seen, fleet.fastest, "best-effort" if relaxed else "optimal")
         gossip = self._gossip(seen, books.elapsed_s + fleet.least_s)
-        offset_s = books.elapsed_s + gossip.slowest_s(*link_seconds(seen))
+        offset_s = books.elapsed_s + gossip.slowest_s(step_seconds(seen))
         allocation = fleet.fastest
         if self.energy != "allowance":
             # A little less than there is, so that rounding never makes a waiting cluster the last.
@@ -250,12 +250,12 @@ class FedRTPlus:
     ) -> tuple[Allocation, RatedGossip]:
         """The allocation whose end makes the prices of time add up to one, within a limit."""
         gossip = self._gossip(seen, elapsed_s + nominal_s, reference)
-        offset_s = elapsed_s + gossip.slowest_s(*link_seconds(seen))
+        offset_s = elapsed_s + gossip.slowest_s(step_seconds(seen))
         allocation, end_s = fleet.by_deadline(offset_s)
         if end_s <= latest_s:
             return allocation, gossip
         gossip = self._gossip(seen, elapsed_s + fleet.least_s, reference)
-        offset_s = elapsed_s + gossip.slowest_s(*link_seconds(seen))
+        offset_s = elapsed_s + gossip.slowest_s(step_seconds(seen))
         end_s = max(latest_s, float(np.max(offset_s + fleet.least_s)))
         allocation, _ = fleet.in_time((end_s - offset_s) * (1 - ROUNDING))
         return allocation, gossip
@@ -279,21 +279,21 @@ class FedRTPlus:
         if rho is not None and reference.contraction > rho:
             return chosen
         given = gossip_on(reference.links, seen.gossip_steps, fastest=False)
-        link_s = link_seconds(seen)
-        ends_s = [float(np.max(finish_s + each.slowest_s(*link_s))) for each in (chosen, given)]
+        hop_s = step_seconds(seen)
+        ends_s = [float(np.max(finish_s + each.slowest_s(hop_s))) for each in (chosen, given)]
         return chosen if ends_s[0] <= ends_s[1] else given
 
     def _choose_gossip(self, seen: Observation, finish_s: FloatArray) -> RatedGossip:
         backhaul, psi = seen.backhaul, seen.gossip_steps
         assert backhaul is not None
         limits = (backhaul.consensus_distance, backhaul.consensus_limit)
-        hop_s, behind_s = link_seconds(seen)
+        hop_s = step_seconds(seen)
         whole = is_connected(backhaul.base_graph)
         if self.links == "joint" and backhaul.contraction_limit is not None and whole:
             rho = backhaul.contraction_limit
-            return choose_gossip(finish_s, hop_s, *limits, rho, psi, behind_s=behind_s)
+            return choose_gossip(finish_s, hop_s, *limits, rho, psi)
         search = prune_greedily if self.links == "greedy" else best_links
-        topology = links_by_part(search, finish_s, psi * hop_s + behind_s, *limits)
+        topology = links_by_part(search, finish_s, psi * hop_s, *limits)
         # A backhaul in parts nears no common average: all steps, under the scenario's rule.
         return gossip_on(topology, psi, fastest=self.links == "joint" and whole)
 
@@ -304,13 +304,10 @@ def _out_of_reach(seen: Observation, reference: ReferenceRound) -> NDArray[np.bo
     return np.asarray(seen.sum_by_edge(over.astype(np.float64)) > 0)
 
 
-def link_seconds(seen: Observation) -> tuple[FloatArray, FloatArray]:
-    """The seconds of one gossip step over each link, and those before its first."""
-    backhaul = seen.backhaul
-    assert backhaul is not None
-    behind = behind_bits(Gossip(backhaul.base_graph, 1), backhaul, seen)
-    bps = np.where(backhaul.base_graph, backhaul.bps, np.inf)
-    return link_time_s(seen.gossip_bits, 1, backhaul.bps), behind / bps
+def step_seconds(seen: Observation) -> FloatArray:
+    """The seconds of one gossip step over each link."""
+    assert seen.backhaul is not None
+    return link_time_s(seen.gossip_bits, 1, seen.backhaul.bps)
 
 
 def _keeps_limits(seen: Observation, gossip: RatedGossip) -> bool:

@@ -28,8 +28,8 @@ Arrays = Mapping[str, NDArray[Any]]
 
 OWN_NAME = re.compile(r"[0-9]{6,18}\.npz")
 """How checkpoints and records are named: no other file is ever removed."""
-LATER = {"public"}
-"""What a state may have though that of a run's start has not: public copies, if gossip is coded."""
+LATER = {"copies", "pairs"}
+"""What a state may have though that of a run's start has not: copies, if gossip is coded."""
 Record = Sequence[PastEdgeRound]
 """The edge rounds of one global round."""
 

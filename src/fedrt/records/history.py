@@ -17,7 +17,7 @@ from fedrt.cost.backhaul import link_bytes
 from fedrt.cost.round import slowest_device_s
 from fedrt.graph import links_of
 from fedrt.ledger import overspend_j
-from fedrt.plan import behind_bits, gossip_bits
+from fedrt.plan import gossip_bits
 from fedrt.records.failures import arrived, device_columns, edge_columns, round_columns
 from fedrt.runs.rounds import EdgeRound, GlobalRound
 
@@ -92,8 +92,7 @@ def round_row(done: GlobalRound, mixing: str) -> Columns:
 def sent_bytes(turn: EdgeRound) -> NDArray[np.float64]:
     """The bytes that each edge server sends to each other in the gossip of a global round."""
     gossip, seen = turn.gossip, turn.seen
-    behind = behind_bits(gossip, turn.backhaul, seen)
-    return link_bytes(gossip_bits(gossip, seen), gossip.steps, gossip.links, behind)
+    return link_bytes(gossip_bits(gossip, seen), gossip.steps, gossip.links)
 
 
 def edge_rows(turn: EdgeRound, done: GlobalRound) -> Columns:

@@ -52,7 +52,6 @@ CONTRACTION_LIMIT = {"contraction_limit": Kind(REAL, "")}
 CODED = dict.fromkeys(("gossip_bits", "buffer_bits"), Kind(REAL, "")) | {
     "gossip_codec": Kind("str", "")
 }
-BEHIND = {"behind_bits": BY_PAIR}
 PLAN = {
     "status": Kind("str", ""),
     "bandwidth_hz": BY_DEVICE,
@@ -147,8 +146,7 @@ def _arrays_of(done: PastEdgeRound) -> Arrays:
     }
     if seen.backhaul is not None:
         limit = {} if seen.backhaul.contraction_limit is None else CONTRACTION_LIMIT
-        behind = BEHIND if seen.backhaul.behind_bits.any() else {}
-        parts["backhaul"] = (seen.backhaul, BACKHAUL | limit | behind)
+        parts["backhaul"] = (seen.backhaul, BACKHAUL | limit)
     if plan.trains is not None:
         parts["trains"] = (plan, TRAINS)
     if plan.codec is not None:
@@ -226,7 +224,7 @@ class _Reader:
 
     def edge_round(self) -> PastEdgeRound:
         """The edge round that the arrays describe."""
-        backhaul = self.one("backhaul", BACKHAUL, CONTRACTION_LIMIT | BEHIND, make=Backhaul)
+        backhaul = self.one("backhaul", BACKHAUL, CONTRACTION_LIMIT, make=Backhaul)
         about = {"backhaul": backhaul, "menu": self.menu()}
         seen = self.needed(self.one("seen", SEEN, CODED | UPLOAD_BITS, make=Observation, **about))
         gossip = self.one("gossip", GOSSIP, WEIGHTS | CODEC, make=Gossip)

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from fedrt.runs.loop import open_ledger as open_ledger
     from fedrt.runs.loop import run_rounds as run_rounds
     from fedrt.runs.loop import simulate_rounds as simulate_rounds
-    from fedrt.runs.public_copies import PublicCopies as PublicCopies
     from fedrt.runs.rounds import EdgeRound as EdgeRound
     from fedrt.runs.rounds import GlobalRound as GlobalRound
     from fedrt.runs.rounds import PastEdgeRound as PastEdgeRound
@@ -24,7 +23,6 @@ else:
         __name__,
         {
             "belief": "Belief",
-            "public_copies": "PublicCopies",
             "executor": "Executor Models SimulatedExecutor",
             "loop": "make_world open_ledger run_rounds simulate_rounds",
             "rounds": "EdgeRound GlobalRound PastEdgeRound",

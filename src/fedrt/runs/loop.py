@@ -22,7 +22,6 @@ from fedrt.policies.base import ask, chooses_codecs, uses_contraction_limit
 from fedrt.rounds import Outcome, as_planned
 from fedrt.runs.belief import Belief
 from fedrt.runs.executor import Executor, Models, SimulatedExecutor
-from fedrt.runs.public_copies import PublicCopies
 from fedrt.runs.reference import Reference, contraction_limit, reference_for
 from fedrt.runs.rounds import EdgeRound, GlobalRound, PastEdgeRound
 from fedrt.scenario import Scenario
@@ -75,21 +74,19 @@ def run_rounds(
     past: Past = (),
     ledger: Ledger | None = None,
     belief: Belief | None = None,
-    copies: PublicCopies | None = None,
 ) -> Iterator[GlobalRound]:
     """Yield every global round of a run, one after the other.
 
     Rounds in `past` have ended: the policy plans them again, which restores whatever it remembers,
-    and everything else is taken from there. With a ledger, a belief and copies of earlier rounds
-    the run continues after those.
+    and everything else is taken from there. With a ledger and a belief of earlier rounds, the run
+    continues after those.
     """
     ledger = open_ledger(world) if ledger is None else ledger
     belief = Belief.first(world.base_graph, executor.start) if belief is None else belief
-    copies = PublicCopies.first(world.fleet.num_edges) if copies is None else copies
     if world.scenario.control.budgets == "strict":
         _refuse_hopeless_budgets(world)
     menu = menu_of(world.scenario) if chooses_codecs(policy) else None
-    run = _Run(world, policy, executor, reference_for(policy, world, ledger, copies), past, menu)
+    run = _Run(world, policy, executor, reference_for(policy, world, ledger), past, menu)
     for t in range(ledger.t, world.scenario.rounds.global_rounds):
         began_at_s, done = ledger.time_s, []
         for r in range(world.scenario.rounds.edge_rounds - 1):
@@ -98,17 +95,15 @@ def run_rounds(
         bps = run.backhaul_bps(t)
         belief = belief.update(bps > 0)
         distances, error = belief.distances, belief.mean_error
-        behind_bits = copies.behind_bits
-        backhaul = see_backhaul(world.scenario, bps, distances.believed, behind_bits)
+        backhaul = see_backhaul(world.scenario, bps, distances.believed)
         done.append(run.edge_round(t, world.scenario.rounds.edge_rounds - 1, ledger, backhaul))
         last = done[-1]
         ledger, belief = last.after, belief.after(last.outcome).after_gossip(last.gossip.links)
-        copies = copies.after(last.gossip, last.seen)
         metrics = dict(last.outcome.metrics)
         if metrics:
             metrics["distance_error"] = error
         time_s = ledger.time_s - began_at_s
-        yield GlobalRound(tuple(done), time_s, ledger.time_s, distances, metrics, belief, copies)
+        yield GlobalRound(tuple(done), time_s, ledger.time_s, distances, metrics, belief)
 
 
 @dataclass(frozen=True)

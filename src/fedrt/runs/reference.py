@@ -21,7 +21,6 @@ from fedrt.ledger import Ledger, PartOfBooks, ReferenceRound
 from fedrt.plan import Plan
 from fedrt.policies.base import Policy, uses_contraction_limit, uses_reference
 from fedrt.policies.fedrt import FedRT
-from fedrt.runs.public_copies import PublicCopies
 from fedrt.scenario import Scenario
 from fedrt.world.faults import Failures
 from fedrt.world.observation import Observation
@@ -39,8 +38,6 @@ class Reference:
     scenario: Scenario
     ledger: Ledger
     slowness: SlownessSeen
-    copies: PublicCopies
-    """What its edge servers hold of each other's models, with the links that it chose."""
     contraction: float = 1.0
     """zeta^psi of its plan for the last edge round that it has planned."""
     planned: Plan | None = None
@@ -48,7 +45,6 @@ class Reference:
 
     def plan(self, seen: Observation) -> ReferenceRound:
         """Plan the coming edge round; return what is known of the reference before it begins."""
-        seen = self._own(seen)
         self.planned = FedRT().plan(seen, PartOfBooks(self.ledger, seen.device))
         found = reference_round(self.ledger, seen, self.planned, self.scenario.control.mixing)
         self.contraction = found.contraction
@@ -60,22 +56,12 @@ class Reference:
     def charge(self, seen: Observation, failures: Failures | None) -> None:
         """Charge the reference for its plan, once it is known which devices failed."""
         assert self.planned is not None
-        seen, gossip = self._own(seen), self.planned.gossip
-        if gossip is not None:
-            self.copies = self.copies.after(gossip, seen)
         rules = failure_rules(self.scenario)
         self.ledger = self.ledger.charge(simulate(self.planned, seen, failures, rules))
         if self._has_stragglers and failures is not None:
             # Late devices report too, silent ones do not.
             heard = ~failures.silent
             self.slowness.add(seen.device[heard], 1.0 / failures.cpu_fraction[heard])
-
-    def _own(self, seen: Observation) -> Observation:
-        """What is observed, with what this policy's own links have to send first."""
-        if seen.backhaul is None:
-            return seen
-        backhaul = replace(seen.backhaul, behind_bits=self.copies.behind_bits)
-        return replace(seen, backhaul=backhaul)
 
     @property
     def _has_stragglers(self) -> bool:
@@ -110,16 +96,14 @@ def reference_round(before: Ledger, seen: Observation, plan: Plan, mixing: str) 
     )
 
 
-def reference_for(
-    policy: Policy, world: World, ledger: Ledger, copies: PublicCopies
-) -> Reference | None:
+def reference_for(policy: Policy, world: World, ledger: Ledger) -> Reference | None:
     """The reference for a policy that asks for it or for its contraction limit, else None."""
     own_limit = uses_contraction_limit(policy) and isinstance(
         world.scenario.control.contraction_limit, str
     )
     if not (own_limit or uses_reference(policy)):
         return None
-    return Reference(world.scenario, ledger, SlownessSeen.nothing(len(ledger.spent_j)), copies)
+    return Reference(world.scenario, ledger, SlownessSeen.nothing(len(ledger.spent_j)))
 
 
 def contraction_limit(scenario: Scenario, reference: Reference | None) -> float:

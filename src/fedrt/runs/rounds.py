@@ -12,7 +12,6 @@ from fedrt.ledger import Ledger
 from fedrt.plan import Gossip, Plan
 from fedrt.rounds import Outcome, RoundCost
 from fedrt.runs.belief import Belief, Distances
-from fedrt.runs.public_copies import PublicCopies
 from fedrt.world.observation import Backhaul, Observation
 
 FloatArray = NDArray[np.float64]
@@ -75,8 +74,6 @@ class GlobalRound:
     """Metrics of training, such as loss and accuracies; empty without training."""
     belief: Belief
     """The coordinator's belief about distances after the round."""
-    copies: PublicCopies
-    """Which public copies the edge servers hold after the round."""
 
     @property
     def last(self) -> EdgeRound:

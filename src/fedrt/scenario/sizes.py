@@ -47,8 +47,3 @@ def upload_bits(learning: Learning, model_bits: float) -> float:
     if type(length) is not int or not 0 < length <= MOST_BYTES:
         raise refuse(own, f"message_bytes must return a whole number from 1 to {MOST_BYTES}")
     return 8.0 * length + buffers
-
-
-def copy_bits(model_bits: float) -> float:
-    """The bits of a message with a server's public copy itself, as float32."""
-    return message_bits("float32", model_bits)

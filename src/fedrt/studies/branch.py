@@ -206,7 +206,7 @@ def branched_rounds(
             yield done
             if done.last.after.t == each.until:
                 ledger = _carried_over(done.last.after, following)
-                before = {"ledger": ledger, "belief": done.belief, "copies": done.copies}
+                before = {"ledger": ledger, "belief": done.belief}
                 break
     yield from run_rounds(world, policy, executor, past=records, **before)
 

@@ -25,13 +25,8 @@ class Backhaul:
     consensus_distance: FloatArray
     consensus_limit: float
     contraction_limit: float | None = None
-    behind_bits: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
-    """What each direction of a link has to send before its first gossip step, so that both ends
-    hold the public copies of each other's models; 0 where nothing else is given."""
 
     def __post_init__(self) -> None:
-        if self.behind_bits.shape != self.bps.shape:
-            object.__setattr__(self, "behind_bits", np.zeros(self.bps.shape))
         freeze_arrays(self)
 
     @cached_property

@@ -1,8 +1,8 @@
 """The step size of gossip by coded differences: how far a step goes without amplifying errors.
 
-In a step of coded gossip every server's model x moves by (W - I) times the public copies, which
-miss what the codec has lost. With d = x - copy after the messages, the step and the difference that
-the next messages have to code are
+In a step of coded gossip every server's model x moves by (W - I) times the copies, if they are the
+same on all its links, which miss what the codec has lost. With d = x - copy after the messages, the
+step and the difference that the next messages have to code are
 
     x' = W x + (I - W) d,        u' = (2 I - W) d - (I - W) x.
 

@@ -1,18 +1,16 @@
 """The links, gossip steps and mixing weights of least round time within a contraction limit.
 
-Given each cluster's finish time F_c, the seconds h that a link needs for one gossip step and the
-seconds b before its first one (to bring copies up to date where gossip is coded, else 0),
+Given each cluster's finish time F_c and the seconds h that a link needs for one gossip step,
 
-    minimise    tau = max over c of F_c + (psi h + b of the kept link of c for which that is most)
+    minimise    tau = max over c of F_c + psi (slowest kept link of c)
     over        links inside the base graph, psi from 1 to the most steps allowed, weights on them
     subject to  connected, the consensus limit, and zeta^psi <= rho.
 
-For one psi the argument of `best_links` carries over: a link serves a deadline tau only if
-max(F_c, F_c2) + psi h + b <= tau, and every condition only gets easier as links are added, the last
+For one psi the argument of `best_links` carries over: a link serves a deadline tau only
+if max(F_c, F_c2) + psi h <= tau, and every condition only gets easier as links are added, the last
 one because the fastest weights never mix worse on more links. So the shortest good prefix of the
 links in the order of that cost is optimal, found by bisection, and so is the best psi, by trying
-each: one that cannot beat the best so far is seen by a single test, and none can from the psi on at
-which the last cluster's quickest link is too slow, as psi h + b only grows.
+each: one that cannot beat the best so far is seen by a single test.
 
 Above `fastest.MOST_EXACT` servers simple weights take the place of the fastest ones. Their
 zeta may rise with a link, so bisection may stop above the least time; it then also ends as soon as
@@ -54,10 +52,9 @@ class RatedGossip:
     zeta: float
     """What one step leaves of the distance to the average; NaN under the scenario's rule."""
 
-    def slowest_s(self, hop_s: FloatArray, behind_s: FloatArray | float = 0.0) -> FloatArray:
+    def slowest_s(self, hop_s: FloatArray) -> FloatArray:
         """For each server, the seconds of its gossip: all steps over the slowest link it keeps."""
-        link_s = self.gossip.steps * hop_s + behind_s
-        return np.asarray(np.where(self.gossip.links, link_s, 0.0).max(axis=1))
+        return np.asarray(np.where(self.gossip.links, self.gossip.steps * hop_s, 0.0).max(axis=1))
 
     @property
     def contraction(self) -> float:
@@ -74,28 +71,25 @@ def choose_gossip(
     most_steps: int,
     *,
     exact: bool | None = None,
-    behind_s: FloatArray | None = None,
 ) -> RatedGossip:
     """The links, gossip steps and weights of least round time.
 
-    `hop_s` is inf where the base graph has no link; `behind_s` is what each link needs before its
-    first step, None for nothing. Where even all links break the consensus limit all are kept, and
-    where they do not mix to rho in `most_steps` steps, all steps are taken. `exact` chooses between
-    the fastest weights and simple ones whatever the number of servers.
+    `hop_s` is inf where the base graph has no link. Where even all links break the consensus
+    limit all are kept, and where they do not mix to rho in `most_steps` steps, all steps are taken.
+    `exact` chooses between the fastest weights and simple ones whatever the number of servers.
     """
     base = np.isfinite(hop_s)
     if len(base) == 1:
         return RatedGossip(Gossip(base, 1, np.ones((1, 1))), 0.0)
     exact = len(base) <= MOST_EXACT if exact is None else exact
-    first_s = np.zeros(hop_s.shape) if behind_s is None else behind_s
-    search = _Search(finish_s, hop_s, first_s, distance, limit, exact)
+    search = _Search(finish_s, hop_s, distance, limit, exact)
     best_s, topology, steps = np.inf, base, most_steps
     for psi in range(1, most_steps + 1):
         found = search.least(psi, rho ** (1.0 / psi) * (1.0 - INSIDE), best_s)
         if found is not None:
             best_s, topology = found
             steps = psi
-        if search.earliest_s + search.quickest_link_s(psi) >= best_s:
+        if psi * search.fastest_hop_s + search.earliest_s >= best_s:
             break
     return _with_weights(topology, steps, rho, exact)
 
@@ -125,7 +119,6 @@ class _Search:
         self,
         finish_s: FloatArray,
         hop_s: FloatArray,
-        behind_s: FloatArray,
         distance: FloatArray,
         limit: float,
         exact: bool,
@@ -133,25 +126,22 @@ class _Search:
         self.base = np.isfinite(hop_s)
         self.size = len(self.base)
         self.rows, self.cols = links_of(self.base)
-        self.finish_s, self.all_hops_s, self.all_behind_s = finish_s, hop_s, behind_s
-        self.hop_s, self.behind_s = hop_s[self.rows, self.cols], behind_s[self.rows, self.cols]
+        self.finish_s, self.all_hops_s = finish_s, hop_s
+        self.hop_s = hop_s[self.rows, self.cols]
         self.ready_s = np.maximum(finish_s[self.rows], finish_s[self.cols])
         self.distance = distance[self.rows, self.cols] * (2.0 / self.size**2)
         self.unlinked = unlinked_distance(self.base, distance)
         self.limit = limit
+        self.fastest_hop_s = float(self.hop_s.min())
         self.earliest_s = float(finish_s.max())
         self.mixes: Callable[[IndexArray, float], bool] = self._exactly if exact else self._simply
         self.close = 0.0 if exact else CLOSE
-
-    def quickest_link_s(self, psi: int) -> float:
-        """The seconds of psi steps over the link that is quickest with them."""
-        return float((psi * self.hop_s + self.behind_s).min())
 
     def least(self, psi: int, enough: float, below_s: float) -> tuple[float, BoolMatrix] | None:
         """The least round time below `below_s` with psi steps, and its links; None for none."""
         from fedrt.control.topology.connect_kernel import links_to_connect
 
-        cost_s = self.ready_s + (psi * self.hop_s + self.behind_s)
+        cost_s = self.ready_s + psi * self.hop_s
         order = np.argsort(cost_s, kind="stable")
         cost_s = cost_s[order]
         low = links_to_connect(self.rows[order], self.cols[order], self.size)
@@ -170,8 +160,7 @@ class _Search:
                 low = middle + 1
         end_s = float(cost_s[high - 1])
         ready_s = np.maximum(self.finish_s[:, None], self.finish_s[None, :])
-        link_s = psi * self.all_hops_s + self.all_behind_s
-        kept: BoolMatrix = ready_s + link_s <= end_s
+        kept: BoolMatrix = ready_s + psi * self.all_hops_s <= end_s
         return end_s, kept & self.base
 
     def _exactly(self, links: IndexArray, enough: float) -> bool:

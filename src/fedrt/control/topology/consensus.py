@@ -42,15 +42,8 @@ def consensus_limit(base_graph: BoolMatrix, distance: FloatArray, kappa: float) 
     return base + kappa * (full - base)
 
 
-def see_backhaul(
-    scenario: Scenario,
-    bps: FloatArray,
-    distance: FloatArray,
-    behind_bits: FloatArray | None = None,
-) -> Backhaul:
+def see_backhaul(scenario: Scenario, bps: FloatArray, distance: FloatArray) -> Backhaul:
     """The backhaul that a policy observes: link speeds, distances and the consensus limit.
-
-    `behind_bits` is what each link must send before its first gossip step; None for nothing.
 
     Where all distances are zero nothing is known about the pairs and nothing may be pruned: every
     link then counts the same and the limit is what the base graph leaves.
@@ -58,9 +51,7 @@ def see_backhaul(
     kappa = scenario.control.kappa
     if not distance.any():
         distance, kappa = 1.0 - np.eye(len(distance)), 0.0
-    behind = np.zeros(bps.shape) if behind_bits is None else behind_bits
-    limit = consensus_limit(bps > 0, distance, kappa)
-    return Backhaul(bps, distance, limit, behind_bits=behind)
+    return Backhaul(bps, distance, consensus_limit(bps > 0, distance, kappa))
 
 
 def shortest_paths(length: FloatArray) -> FloatArray:

@@ -19,6 +19,7 @@ from fedrt.learning.coded_gossip import Copies, mix_coded
 from fedrt.learning.devices import devices_of
 from fedrt.learning.distances import average, distance_to_average, pairwise_distance
 from fedrt.learning.engines.engine import HoldsStates, Screening, Trained, TrainingOrder
+from fedrt.learning.engines.scaffold import Variates
 from fedrt.learning.gossip import mix
 from fedrt.learning.servers import Servers
 from fedrt.learning.setup import Setup
@@ -32,6 +33,7 @@ from fedrt.rounds import (
     key_after_gossip,
     key_after_training,
 )
+from fedrt.scenario.sizes import variate_bits
 from fedrt.world.observation import Observation
 from fedrt.world.world import World
 
@@ -54,7 +56,7 @@ class Trainer:
         self.codec_state = first_states(setup.method.codec, *sizes, self.models)
         if self.codec_state is not None and isinstance(setup.engine, HoldsStates):
             self.codec_state = setup.engine.hold_states(self.codec_state)
-        self.servers = servers_of(setup)
+        self.servers, self.variates = servers_of(setup), variates_of(setup)
         self.copies = Copies.none(self._first())
         """What the edge servers know of each other's models, where their gossip is coded."""
         self.devices = devices_of(setup)
@@ -81,13 +83,17 @@ class Trainer:
         if len(order.devices):
             trained, self.codec_state = self._once(self.key, lambda: self._carry_out(order))
             counted = trained.refused == ACCEPTED
+            if self.variates is not None:
+                self.variates.after(order, trained.devices)
             edges = np.unique(order.edge_of_device[counted])
             before, self.models = self.models, trained.models
             if self.servers is not None:
                 self.models = self.servers.step(before, trained.models, edges)
             if self.setup.method.codec is not None:
                 upload_bytes = outcome.cost.upload_bytes.copy()
-                upload_bytes[outcome.delivered] = trained.devices.sent_bytes
+                learning, bits = self.setup.world.scenario.learning, self.setup.world.model_bits
+                variate = variate_bits(learning, bits) / 8
+                upload_bytes[outcome.delivered] = trained.devices.sent_bytes + variate
             if refused is not None:
                 refused[outcome.delivered] = trained.refused
             self.loss_sum += float(trained.loss_sum[counted].sum())
@@ -155,7 +161,7 @@ class Trainer:
     def _order(self, seen: Observation, plan: Plan, outcome: Outcome) -> TrainingOrder:
         came, world = outcome.delivered, self.setup.world
         who, edge_of_device = seen.device[came], seen.edge_of_device[came]
-        samples = self.setup.batches.sizes[who]
+        samples, variates = self.setup.batches.sizes[who], self.variates
         return TrainingOrder(
             t=seen.t,
             r=seen.r,
@@ -168,6 +174,7 @@ class Trainer:
             attackers=None if world.faults is None else world.faults.attackers[who],
             codec_state=self.codec_state,
             state_row=who,
+            correction=None if variates is None else variates.correction(who, edge_of_device),
         )
 
     def _next(self, seen: Observation) -> tuple[int, int] | None:
@@ -190,7 +197,8 @@ class Trainer:
     def state(self) -> dict[str, NDArray[Any]]:
         """The state of training after a gossip, on which the rest of a run depends."""
         servers = {} if self.servers is None else self.servers.state()
-        found = {**servers, "models": self.models.cpu().numpy()}
+        variates = {} if self.variates is None else self.variates.state()
+        found = {**servers, **variates, "models": self.models.cpu().numpy()}
         if self.codec_state is not None:
             # A copy: training goes on in the tensor itself.
             found["codec_state"] = self.codec_state.cpu().numpy().copy()
@@ -210,6 +218,9 @@ class Trainer:
         if self.servers is not None:
             self.servers.restore(state)
             remembered = [*remembered, *self.servers.state().values()]
+        if self.variates is not None:
+            self.variates.restore(state)
+            remembered = [*remembered, *self.variates.state().values()]
         self.copies = Copies.none(self._first())
         if "copies" in state:
             self.copies = self._restored(state)
@@ -235,6 +246,15 @@ def servers_of(setup: Setup) -> Servers | None:
         return None
     models = setup.first_model.repeat(setup.world.fleet.num_edges, 1)
     return Servers(optimiser, models, setup.model.num_parameters)
+
+
+def variates_of(setup: Setup) -> Variates | None:
+    """SCAFFOLD's variates at the start; None without it."""
+    if not setup.world.scenario.learning.scaffold:
+        return None
+    fleet = setup.world.fleet
+    like = setup.first_model[: setup.model.num_parameters].cpu().numpy()
+    return Variates(fleet.edge_of_device, fleet.num_edges, like)
 
 
 def screening_of(world: World) -> Screening | None:

@@ -255,6 +255,8 @@ class Learning:
     """The greatest norm of a device's gradient; longer ones are shortened."""
     proximal: float | None = setting(Real(above=0, most=1e6), None)
     """FedProx's mu: half of it times the squared distance to the edge model is added to a loss."""
+    scaffold: bool | None = setting(Flag(), None)
+    """Whether devices correct gradients by control variates (SCAFFOLD), which are sent too."""
     upload: str | Custom | None = setting(Entry(CODECS, Custom), None)
     """The codec of updates; the default is `none`: models are sent as they are."""
     top_k: float | None = setting(Real(above=0, most=1), None)

@@ -14,7 +14,7 @@ from fedrt.scenario.fields import PerDevice
 from fedrt.validation import problem
 
 if TYPE_CHECKING:
-    from fedrt.scenario.model import Fleet, Scenario
+    from fedrt.scenario.model import Fleet, Learning, Scenario
 
 
 def broken_rules(scenario: Scenario) -> list[str]:
@@ -35,7 +35,19 @@ def broken_rules(scenario: Scenario) -> list[str]:
         lines.append('scenario.learning.trim: only goes with averaging = "trimmed-mean"')
     if scenario.learning.top_k is not None and scenario.learning.upload != "top-k":
         lines.append('scenario.learning.top_k: only goes with upload = "top-k"')
-    return lines
+    return lines + _scaffold_problems(scenario.learning)
+
+
+def _scaffold_problems(learning: Learning) -> list[str]:
+    """A line if the optimiser is not the plain one of which SCAFFOLD's variates are means."""
+    if not learning.scaffold:
+        return []
+    chosen = learning.optimiser
+    plain = chosen in (None, "sgd") or getattr(chosen, "kind", None) == "sgd"
+    if plain and learning.momentum == 0 and not getattr(chosen, "weight_decay", 0):
+        return []
+    rule = 'needs optimiser = "sgd" without weight decay, and momentum = 0'
+    return [f"scenario.learning.scaffold: {rule}"]
 
 
 def _fleet_problems(fleet: Fleet) -> list[str]:

@@ -37,13 +37,22 @@ def message_bits(
     return 8.0 * message_bytes(codec, parameters_in(model_bits), share) + buffer_bits
 
 
+def variate_bits(learning: Learning, model_bits: float) -> float:
+    """The bits of SCAFFOLD's control variate beside an update: a float32 for each parameter."""
+    return float(NUMBER_BITS * parameters_in(model_bits)) if learning.scaffold else 0.0
+
+
 def upload_bits(learning: Learning, model_bits: float) -> float:
-    """The bits of an update's message under the scenario's codec."""
+    """The bits of an update's message under the scenario's codec, with a variate if there is one.
+
+    A variate goes as it is, whatever the codec.
+    """
     codec, buffers = learning.upload or "none", buffer_bits(learning)
+    variate = variate_bits(learning, model_bits)
     if isinstance(codec, str):
-        return message_bits(codec, model_bits, buffers, learning.top_k)
+        return message_bits(codec, model_bits, buffers, learning.top_k) + variate
     own = make_own(codec, "upload", ("encode", "decode", "message_bytes"))
     length: Any = own.message_bytes(parameters_in(model_bits))
     if type(length) is not int or not 0 < length <= MOST_BYTES:
         raise refuse(own, f"message_bytes must return a whole number from 1 to {MOST_BYTES}")
-    return 8.0 * length + buffers
+    return 8.0 * length + buffers + variate

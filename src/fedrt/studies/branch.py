@@ -38,7 +38,13 @@ MOST_BRANCHES = 50
 """Of a branch of a branch, and so on."""
 FIXED = (
     *("fleet.num_edges", "fleet.num_devices", "fleet.cluster_sizes", "rounds.edge_rounds"),
-    *("base_graph", "learning.model", "learning.dtype", "learning.server_optimiser"),
+    *(
+        "base_graph",
+        "learning.model",
+        "learning.dtype",
+        "learning.server_optimiser",
+        "learning.scaffold",
+    ),
     "control.mixing",
 )
 """What the state of a run and its tables have the shape of."""

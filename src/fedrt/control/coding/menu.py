@@ -9,7 +9,7 @@ import numpy as np
 from fedrt.errors import InputError
 from fedrt.messages import distortion
 from fedrt.scenario import Scenario
-from fedrt.scenario.sizes import buffer_bits, message_bits
+from fedrt.scenario.sizes import buffer_bits, message_bits, variate_bits
 from fedrt.world.observation import Menu
 
 MENU = ("int3", "int4", "int5", "int6", "int8", "float16")
@@ -26,7 +26,8 @@ def menu_of(scenario: Scenario) -> Menu:
     limit = scenario.control.distortion_limit
     if limit is None and learning.upload in names:
         limit = learning.upload
-    return make_menu(names, limit, learning.model_bits, buffer_bits(learning))
+    more = buffer_bits(learning) + variate_bits(learning, learning.model_bits)
+    return make_menu(names, limit, learning.model_bits, more)
 
 
 def make_menu(

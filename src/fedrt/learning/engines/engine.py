@@ -67,6 +67,8 @@ class TrainingOrder:
     """For each device, the place of its codec in `menu`; None: all use the scenario's."""
     menu: tuple[str, ...] = ()
     """Names of shipped codecs."""
+    correction: NDArray[Any] | None = None
+    """What SCAFFOLD adds to the gradients of each device, one in each row; None without it."""
 
 
 PER_DEVICE = (
@@ -77,6 +79,7 @@ PER_DEVICE = (
     "attackers",
     "state_row",
     "codec",
+    "correction",
 )
 """The fields of an order that have a value for each of its devices."""
 
@@ -97,6 +100,8 @@ class DeviceResults:
     """The norm of its update; NaN where no shipped codec was used."""
     left_norm: FloatArray
     """The norm of what its message has left out; NaN where no shipped codec was used."""
+    variate: NDArray[Any] | None = None
+    """With SCAFFOLD, the mean of its gradients, one device in each row."""
 
     @classmethod
     def blank(cls, order: TrainingOrder) -> DeviceResults:
@@ -109,6 +114,7 @@ class DeviceResults:
             sent_bytes=np.zeros(count, dtype=np.int64),
             update_norm=np.full(count, np.nan),
             left_norm=np.full(count, np.nan),
+            variate=None if order.correction is None else np.zeros_like(order.correction),
         )
 
     def put(self, place: slice | IntArray, found: DeviceResults) -> None:
@@ -121,7 +127,8 @@ class DeviceResults:
         return replace(self, **{name: array[place] for name, array in self._arrays().items()})
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        held = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: array for name, array in held.items() if array is not None}
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ class PlainSteps:
             count = len(chosen) if counts is None else int(counts[n])
             self.model.load(row)
             moves = None if shifts is None else shifts[:count, n]
-            losses.append(self.train_device(chosen[:count, n], moves, given))
+            losses.append(self.train_device(chosen[:count, n], moves, given.of(n)))
             states.append(self.model.state())
         return torch.stack(states), torch.stack(losses)
 
@@ -56,6 +56,8 @@ class PlainSteps:
         # One device on the first axis.
         parameters, gradients = [self.model.parameters[None]], [self.model.gradient[None]]
         state = optimiser.init(parameters)
+        if given.corrections is not None:
+            state[-1].copy_(given.corrections)
         total = torch.zeros((), dtype=torch.float64, device=gradients[0].device)
         for step in range(len(chosen)):
             shifts = None if augmentation is None else augmentation[step]

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from fedrt.learning.aggregators import Aggregator, make_aggregator
 from fedrt.learning.codecs import Codec, make_codec
@@ -15,12 +20,21 @@ from fedrt.learning.servers import ServerOptimiser, make_server_optimiser
 from fedrt.learning.tasks import Task, make_task
 from fedrt.scenario.model import Scenario
 
+IntArray = NDArray[np.int64]
+
 
 class StepInputs(NamedTuple):
     """What the local steps of an edge round need besides models and samples."""
 
     rate: float | None = None
     """The learning rate; None: the scenario's."""
+    corrections: Tensor | None = None
+    """What SCAFFOLD adds to the gradients of each device, one in each row; None: nothing."""
+
+    def of(self, n: int) -> StepInputs:
+        """The inputs of the n-th device alone."""
+        held = self.corrections
+        return self if held is None else self._replace(corrections=held[n : n + 1])
 
 
 @dataclass(frozen=True)
@@ -42,6 +56,21 @@ class Method:
     def inputs_at(self, t: int) -> StepInputs:
         """What local steps need in a global round."""
         return StepInputs(rate=self.rates.at(t) if self.rates.changes else None)
+
+    def mean_gradients(
+        self, t: int, starts: Tensor, trained: Tensor, corrections: Tensor, steps: IntArray
+    ) -> NDArray[Any]:
+        """The mean of each device's gradients in its local steps, of what plain SGD has changed.
+
+        A step is the rate times gradient and correction, so that (start - end) / (rate steps) less
+        the correction is the mean gradient: option II of SCAFFOLD. Of a device without a step it
+        means nothing.
+        """
+        size = corrections.shape[1]
+        by = torch.as_tensor(self.rates.at(t) * np.maximum(steps, 1), device=starts.device)
+        moved = (starts[:, :size] - trained[:, :size]) / by[:, None].to(starts.dtype)
+        found: NDArray[Any] = (moved - corrections).cpu().numpy()
+        return found
 
     def optimiser_for(self, given: StepInputs) -> Optimiser:
         """The optimiser with the learning rate of an edge round."""

@@ -79,7 +79,9 @@ class SequentialEngine:
         if self.augment:
             augmentation = torch.as_tensor(self.batches.draw_augmentation(*draw), device=device)
         seeds = self.batches.draw_seeds(order.t, order.r, order.devices).tolist()
-        given, uplink = self.method.inputs_at(order.t), None
+        own, uplink = self.method.inputs_at(order.t), None
+        if order.correction is not None:
+            own = own._replace(corrections=torch.as_tensor(order.correction, device=device))
         if self.method.codec is not None or order.codec is not None:
             uplink = Uplink(self.method.codec, self.model.num_parameters, order, results)
         with own_randomness(device) as generator:
@@ -88,10 +90,16 @@ class SequentialEngine:
                 generator.manual_seed(seeds[n])
                 count = int(order.local_steps[n])
                 shifts = None if augmentation is None else augmentation[:count, n]
-                losses = self.steps.train_device(chosen[:count, n], shifts, given)
+                losses = self.steps.train_device(chosen[:count, n], shifts, own.of(n))
                 results.loss_sum[n] = float(losses)
                 state = self.model.state()
                 results.largest[n], results.sent_bytes[n] = float(state.abs().max()), state.nbytes
+                if own.corrections is not None and results.variate is not None:
+                    given = (models[edge][None], state[None], own.corrections[n : n + 1])
+                    found = self.method.mean_gradients(
+                        order.t, *given, order.local_steps[n : n + 1]
+                    )
+                    results.variate[n] = found[0]
                 if uplink is not None:
                     at = torch.as_tensor([edge], device=device)
                     uplink.send(np.array([n]), models, at, state[None])

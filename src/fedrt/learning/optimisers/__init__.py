@@ -48,7 +48,7 @@ OPTIMISERS: dict[str, Callable[[Learning, Rate], Optimiser]] = {
 def make_optimiser(learning: Learning, rate: Rate) -> Optimiser:
     """The optimiser that a scenario names; a user's own gets the learning rate and its options.
 
-    With FedProx or clipping, which change the gradients that it gets.
+    With FedProx, clipping or SCAFFOLD, which change the gradients that it gets.
     """
     chosen = learning.optimiser or "sgd"
     made: Optimiser
@@ -56,6 +56,6 @@ def make_optimiser(learning: Learning, rate: Rate) -> Optimiser:
         made = make_own(chosen, "optimiser", ("init", "update"), rate)
     else:
         made = OPTIMISERS[chosen if isinstance(chosen, str) else chosen.kind](learning, rate)
-    if learning.proximal is None and learning.clip_norm is None:
+    if learning.proximal is None and learning.clip_norm is None and not learning.scaffold:
         return made
-    return Adjusted(made, learning.proximal, learning.clip_norm)
+    return Adjusted(made, learning.proximal, learning.clip_norm, bool(learning.scaffold))

@@ -1,4 +1,4 @@
-"""Gradients that are changed before an optimiser sees them: FedProx and clipping."""
+"""Gradients that are changed before an optimiser sees them: FedProx, clipping and SCAFFOLD."""
 
 from __future__ import annotations
 
@@ -18,53 +18,61 @@ class Adjusted:
     """An optimiser that gets each device's gradient with FedProx's term, shortened to a norm.
 
     The term is `proximal` times the distance of the parameters from those that the device started
-    the edge round with. It belongs to the loss, so it is added before the norm is taken.
+    the edge round with. It belongs to the loss, so it is added before the norm is taken. What
+    SCAFFOLD adds to a gradient comes after that.
     """
 
     inner: Optimiser
     proximal: float | None = None
     clip_norm: float | None = None
+    corrected: bool = False
+    """Whether a correction is added to the gradients; engines put it where `init` has zeros."""
 
     def init(self, parameters: Tensors) -> Tensors:
-        """What the optimiser remembers, then the parameters at the start where they are needed."""
+        """What the optimiser remembers, then starts and corrections where they are needed."""
         starts = [held.clone() for held in parameters] if self.proximal else []
-        return [*self.inner.init(parameters), *starts]
+        zeros = [torch.zeros_like(held) for held in parameters] if self.corrected else []
+        return [*self.inner.init(parameters), *starts, *zeros]
 
     def update(
         self, parameters: Tensors, gradients: Tensors, state: Tensors, step: Step
     ) -> tuple[Tensors, Tensors]:
         """What the optimiser makes of the adjusted gradients."""
-        own, starts = self._split(parameters, state)
-        found = self._adjusted(parameters, gradients, starts)
+        own, fixed = self._split(parameters, state)
+        found = self._adjusted(parameters, gradients, fixed)
         after, remembered = updated(self.inner, parameters, found, own, step)
-        return after, [*remembered, *starts]
+        return after, [*remembered, *fixed]
 
     def update_in_place(
         self, parameters: Tensors, gradients: Tensors, state: Tensors, step: int
     ) -> None:
         """The update in place."""
-        own, starts = self._split(parameters, state)
-        take_step(self.inner, parameters, self._adjusted(parameters, gradients, starts), own, step)
+        own, fixed = self._split(parameters, state)
+        take_step(self.inner, parameters, self._adjusted(parameters, gradients, fixed), own, step)
 
     def update_fused(
         self, parameters: Tensors, gradients: Tensors, state: Tensors, step: int
     ) -> None:
         """The update in place, by the optimiser's quickest way on processors."""
-        own, starts = self._split(parameters, state)
-        found = self._adjusted(parameters, gradients, starts)
+        own, fixed = self._split(parameters, state)
+        found = self._adjusted(parameters, gradients, fixed)
         take_step(self.inner, parameters, found, own, step, fused=True)
 
     def _split(self, parameters: Tensors, state: Tensors) -> tuple[Tensors, Tensors]:
-        first = len(state) - (len(parameters) if self.proximal else 0)
+        """What the optimiser remembers, and what does not change: starts, then corrections."""
+        first = len(state) - len(parameters) * (bool(self.proximal) + self.corrected)
         return state[:first], state[first:]
 
-    def _adjusted(self, parameters: Tensors, gradients: Tensors, starts: Tensors) -> Tensors:
+    def _adjusted(self, parameters: Tensors, gradients: Tensors, fixed: Tensors) -> Tensors:
         if self.proximal:
-            each = zip(gradients, parameters, starts, strict=True)
+            each = zip(gradients, parameters, fixed[: len(parameters)], strict=True)
             gradients = [g + self.proximal * (held - start) for g, held, start in each]
         if self.clip_norm is not None:
             shorten = (self.clip_norm / (device_norms(gradients) + SMALL)).clamp(max=1.0)
             gradients = [g * spread(shorten, g) for g in gradients]
+        if self.corrected:
+            own = fixed[-len(parameters) :]
+            gradients = [g + each for g, each in zip(gradients, own, strict=True)]
         return gradients
 
 

@@ -162,6 +162,8 @@ class _Chunk:
         self.buffers[:, self.model.num_held - size :].round_()
         for held, new in zip(self.remembered, self.optimiser.init([self.parameters]), strict=True):
             held.copy_(new)
+        if given.corrections is not None:
+            self.remembered[-1].copy_(given.corrections)
         if self.rate is not None and given.rate is not None:
             self.rate.fill_(given.rate)
         self.number.zero_()

@@ -56,6 +56,8 @@ class _Chunk:
     uneven: bool
     seed: int
     """Of what the model draws by itself, as dropout does."""
+    corrections: Tensor | None = None
+    """What SCAFFOLD adds to the devices' gradients."""
 
 
 class StackedEngine:
@@ -149,7 +151,13 @@ class StackedEngine:
             for place in places:
                 chunk = self._chunk(order, place, draws, first, models.device)
                 with model_code(self.model.module):
-                    joined, losses = self._train_chunk(models, chunk, given)
+                    own = given._replace(corrections=chunk.corrections)
+                    joined, losses = self._train_chunk(models, chunk, own)
+                if chunk.corrections is not None and results.variate is not None:
+                    count = len(place)
+                    starts, more = models[chunk.edges[:count]], chunk.corrections[:count]
+                    held = (starts, joined[:count], more, order.local_steps[place])
+                    results.variate[place] = self.method.mean_gradients(order.t, *held)
                 largest = _largest(joined)
                 if uplink is not None:
                     uplink.send(place, models, chunk.edges, joined)
@@ -227,6 +235,11 @@ class StackedEngine:
             # One program for even and uneven chunks: compiling it takes longer than masking costs.
             uneven=self.compiled or int(order.local_steps[place].min()) < steps,
             seed=int(seeds[first]),
+            corrections=(
+                None
+                if order.correction is None
+                else torch.as_tensor(order.correction[place], device=device)
+            ),
         )
 
     def _train_chunk(
@@ -248,7 +261,7 @@ class StackedEngine:
     ) -> tuple[Tensor, Tensor]:
         """The same as `CompiledSteps`, without compilation."""
         optimiser = self.method.optimiser_for(given)
-        state = ChunkState(self.model, optimiser, rows)
+        state = ChunkState(self.model, optimiser, rows, given.corrections)
         losses = torch.zeros(len(rows), dtype=torch.float64, device=rows.device)
         for number in range(len(chosen)):
             moves = None if shifts is None else shifts[number]

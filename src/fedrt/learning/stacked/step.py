@@ -18,7 +18,13 @@ from fedrt.learning.tasks import device_losses
 class ChunkState:
     """The states of a chunk's devices by tensor, with devices on the first axis."""
 
-    def __init__(self, model: FlatModel, optimiser: Optimiser, rows: Tensor) -> None:
+    def __init__(
+        self,
+        model: FlatModel,
+        optimiser: Optimiser,
+        rows: Tensor,
+        corrections: Tensor | None = None,
+    ) -> None:
         self.layout, self.dtype = model.layout, rows.dtype
         self.parameters: dict[str, Tensor] = {}
         self.buffers: dict[str, Tensor] = {}
@@ -31,6 +37,10 @@ class ChunkState:
             else:
                 self.buffers[place.name] = held.round().long()
         self.remembered = optimiser.init(list(self.parameters.values()))
+        if corrections is not None:
+            places = [place for place in model.layout if place.kind == "parameter"]
+            for held, place in zip(self.remembered[-len(places) :], places, strict=True):
+                held.copy_(corrections[:, place.start : place.stop].view_as(held))
 
     def joined(self) -> Tensor:
         """The whole state of every device as one row, in the order of the flat model."""

@@ -4,13 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test test-variants test-loggers check check-all format bench figures picture fuzz kill-campaign mutants \
+.PHONY: help demo test test-variants test-wheel test-loggers check check-all format bench figures picture fuzz kill-campaign mutants \
 	mutants-short random-worlds verify-cell clean
 
 help:
 	@echo "make demo    train six policies on digits, compare them, write their page (under a minute)"
 	@echo "make test    all tests"
 	@echo "make test-variants   the numerical tests again as other processors would run them"
+	@echo "make test-wheel   the sdist and its wheel, installed in a new environment, run their first commands"
 	@echo "make test-loggers   the loggers with MLflow's own store, which is installed for it"
 	@echo "make check   format, lint, types, fast tests"
 	@echo "make check-all   the long forms of everything (hours)"
@@ -38,6 +39,9 @@ VARIANTS ?= numerical and not slow
 test-variants: $(VENV)/.ready-dev
 	tools/other_processors.sh -m "$(VARIANTS)" -n 2
 
+test-wheel: $(VENV)/.ready-dev
+	tools/fresh_install.sh
+
 test-loggers: $(VENV)/.ready-dev $(VENV)/.ready-loggers
 	PYTHONPATH=$(VENV)/loggers $(BIN)/python -m pytest tests/callbacks/test_loggers.py
 
@@ -45,6 +49,7 @@ check: $(VENV)/.ready-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/mypy --ignore-missing-imports examples/notebook.py
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
 # The long forms of everything; a campaign that takes longer than CI allows is added here.
@@ -53,6 +58,7 @@ check-all: $(VENV)/.ready-dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2
+	$(MAKE) test-wheel
 	$(MAKE) test-loggers
 	$(MAKE) test-variants VARIANTS=numerical
 	$(MAKE) mutants

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 from kill_campaign import differences
+from notebook import text as notebook_text
+from support.children import LIMIT_S
 from support.paths import EXAMPLES
 from support.tiny import as_options, tiny
 from support.trained import start, train, trained
@@ -88,3 +92,30 @@ def test_own_parts_train_a_run_that_goes_on_to_the_same_end(monkeypatch, tmp_pat
     assert "is code to be run" in capsys.readouterr().err
     assert main(["run", "--resume", str(cut), "--allow-code"]) == 0
     assert differences(whole, cut) == []
+
+
+def test_the_notebook_is_short_and_runs_as_cells_of_no_file(tmp_path):
+    """As a notebook runs them, each class in no module that another process could import."""
+    assert len((EXAMPLES / "notebook.py").read_text().splitlines()) <= 50
+    assert (EXAMPLES / "notebook.ipynb").read_text() == notebook_text()
+    code = (
+        "import json, sys\n"
+        "cells = json.load(open(sys.argv[1]))['cells']\n"
+        "for number, cell in enumerate(cells):\n"
+        "    if cell['cell_type'] == 'code':\n"
+        "        text = ''.join(cell['source'])\n"
+        "        exec(compile(text, f'<ipython-input-{number}>', 'exec'))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, EXAMPLES / "notebook.ipynb"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT_S,
+    )
+    assert done.returncode == 0, done.stderr
+    ours, recorded = re.findall(r"[\d.]+", done.stdout)
+    assert ours == recorded
+    assert float(ours) > 0.8
+    assert (tmp_path / "accuracy.png").stat().st_size > 10_000

@@ -154,6 +154,8 @@ def test_a_comparison_of_names_and_objects(where):
         tiny(*FEW, "rounds.local_steps=1"),
         policies=["fedrt", Own, Own()],
         seeds=range(2),
+        model=Net,
+        data=images(),
         progress=False,
         device="cpu",
     )

@@ -205,7 +205,8 @@ def _plain(value: Any) -> Any:
         return value
     if isinstance(value, int) and abs(value) < 2**63:
         return value
-    text = value if isinstance(value, str) else _text(value)
+    # A text may be one with an object (`system.plugins.GivenPath`): what counts is the text.
+    text = str(value) if isinstance(value, str) else _text(value)
     if len(text) <= LONGEST:
         return text
     return "digest " + blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from fedrt.measures import measure_in
@@ -14,10 +16,61 @@ from fedrt.units import readable_time
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+REDRAW_S = 0.1
+"""Seconds between two drawings of a bar in a notebook."""
+
+
+class NotebookBar:
+    """A progress bar below the cell of a notebook, with the methods of rich's that are used."""
+
+    def __init__(self, display: Callable[..., Any], html: Callable[[str], Any]) -> None:
+        self.html, self.done, self.total, self.words = html, 0, 0, ""
+        self.shown_at = 0.0
+        self.handle = display(html(""), display_id=True)
+
+    def add_task(self, description: str, total: int | None) -> int:
+        """Set what is shown beside the bar, and how long it is; None: nobody knows."""
+        self.words, self.total = description, total or 0
+        self._show()
+        return 0
+
+    def update(self, task: int, advance: int = 0, description: str | None = None) -> None:
+        """Change how far the bar is, or what is shown beside it."""
+        self.done += advance
+        self.words = self.words if description is None else description
+        if time.monotonic() - self.shown_at > REDRAW_S or self.done == self.total:
+            self._show()
+
+    def advance(self, task: int) -> None:
+        """Move the bar on by one."""
+        self.update(task, advance=1)
+
+    def _show(self) -> None:
+        self.shown_at = time.monotonic()
+        length = f'max="{self.total}" value="{self.done}"' if self.total else ""
+        count = f"{self.done}/{self.total}" if self.total else str(self.done)
+        text = f"<progress {length}></progress> {count} {escape(self.words)}"
+        self.handle.update(self.html(text))
+
+
+def _notebook() -> NotebookBar | None:
+    """A bar for the notebook that this runs in; None elsewhere."""
+    ipython = sys.modules.get("IPython")  # loaded wherever there is a notebook
+    shell = None if ipython is None else ipython.get_ipython()
+    if shell is None or not hasattr(shell, "kernel"):
+        return None
+    from IPython.display import HTML, display
+
+    return NotebookBar(display, HTML)
+
 
 @contextmanager
-def _bar(total: int | None, *, quiet: bool = False) -> Iterator[Progress | None]:
-    """A progress bar on stderr; None if that is not a terminal."""
+def _bar(total: int | None, *, quiet: bool = False) -> Iterator[Progress | NotebookBar | None]:
+    """A progress bar in a notebook, else on stderr; None if that is not a terminal."""
+    there = None if quiet else _notebook()
+    if there is not None:
+        yield there
+        return
     if quiet or not sys.stderr.isatty():
         yield None
         return
@@ -51,7 +104,7 @@ def round_progress(
         if bar is None:
             yield _lines(total) if lines and total and not quiet else None
             return
-        task = bar.add_task("rounds", total=total)
+        task: Any = bar.add_task("rounds", total=total)
 
         def start(policy: str, seed: int) -> Callable[[Any], None]:
             bar.update(task, description=f"{policy}, seed {seed}")
@@ -107,7 +160,7 @@ def training_progress(
         if bar is None:
             yield lambda done: _line(done, rounds, words(done))
             return
-        task = bar.add_task("starting", total=rounds)
+        task: Any = bar.add_task("starting", total=rounds)
         yield lambda done: bar.update(task, advance=1, description=words(done))
 
 
@@ -118,7 +171,7 @@ def cell_progress(name: str, rounds: int) -> Iterator[Callable[[Any], None] | No
         if bar is None:
             yield None
             return
-        task = bar.add_task(name, total=rounds)
+        task: Any = bar.add_task(name, total=rounds)
         yield lambda done: bar.advance(task)
 
 

@@ -12,6 +12,9 @@ from fedrt.errors import reason
 PACKAGE = Path(__file__).parent
 LIBRARIES = ("numpy", "numba", "torch", "scipy", "sklearn", "ray")
 
+TYPED, KERNEL = ("<ipython-input-", "<stdin>"), "ipykernel_"
+"""How the names of code begin that a user has typed, and the folders of a notebook's cells."""
+
 
 def told(error: BaseException) -> str:
     """The type and message of an exception, and the line of the user's code it came from."""
@@ -26,6 +29,8 @@ def user_place(error: BaseException) -> str | None:
     standard = Path(sysconfig.get_path("stdlib"))
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         path = Path(frame.filename)
+        if frame.filename.startswith(TYPED) or path.parent.name.startswith(KERNEL):
+            return f"a cell, line {frame.lineno}"
         ours = frame.filename.startswith("<") or any(each in path.parents for each in folders)
         if not ours and not (standard in path.parents and "site-packages" not in path.parts):
             return f"{path.name}, line {frame.lineno}"

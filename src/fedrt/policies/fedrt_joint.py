@@ -7,7 +7,7 @@ within the limit. In every edge round the plan with these codecs is held against
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import Literal
 
@@ -19,6 +19,7 @@ from fedrt.control.allocation.slowness import expected_end
 from fedrt.control.coding.choice import Coding
 from fedrt.control.coding.menu import gossip_codec
 from fedrt.control.mixing.fastest import MOST_EXACT
+from fedrt.control.mixing.gossip import RatedGossip
 from fedrt.control.pacing.energy_prices import Spending
 from fedrt.control.pacing.expected_finish import SOFT
 from fedrt.cost.round import global_round_time_s, price
@@ -44,6 +45,8 @@ class FedRTJoint(FedRTPlus):
     name: str = "fedrt-joint"
     bits: Literal["each", "one"] = "each"
     """`each`: a codec for each device; `one`: one codec for all."""
+    settled: RatedGossip | None = field(default=None, repr=False)
+    """The gossip of the first of two drafts, if the second has to keep it."""
 
     @property
     def chooses_codecs(self) -> bool:
@@ -107,10 +110,20 @@ class FedRTJoint(FedRTPlus):
         nominal_s = coding.uniform_s if one.nominal_s is None else one.nominal_s
         later_s = self._later_s(pace, nominal_s)
         codec = self._codecs(coding, one, books, later_s, reference)
+        # Among many servers another search for links takes longer than it can gain.
+        self.settled = one.gossip if seen.num_edges > MOST_EXACT else None
         each = super()._draft(coding.coded(codec), books, pace, reference, now)
+        self.settled = None
         each = replace(each, plan=replace(each.plan, codec=codec))
         given = (seen, books, later_s, reference, now)
         return each if _worth_s(each.plan, *given) < _worth_s(one.plan, *given) else one
+
+    def _gossip(
+        self, seen: Observation, finish_s: FloatArray, reference: ReferenceRound | None = None
+    ) -> RatedGossip:
+        if self.settled is not None:
+            return self.settled
+        return super()._gossip(seen, finish_s, reference)
 
     def _codecs(
         self,

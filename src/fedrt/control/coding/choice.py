@@ -52,7 +52,7 @@ POINTS = (48, 12)
 """Times of each cluster at which its least distortion is looked up; for few devices, and many."""
 LONGEST = 1.6
 """The longest of these times over that with one codec for all."""
-SHRINK_STEPS = 14
+SHRINK_STEPS = (14, 6)
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ class Coding:
         """
         least_s = self.shortest_s[self._free]
         low, high = 0.0, 1.0
-        for _ in range(SHRINK_STEPS):
+        for _ in range(SHRINK_STEPS[self._many]):
             part = 0.5 * (low + high)
             found, total = self._at(least_s + part * np.maximum(tau_s - least_s, 0.0))
             if total.sum() <= self._limit:

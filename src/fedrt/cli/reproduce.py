@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +29,9 @@ NAMES = (
     "fig-basegraph",
     "choices",
     "beyond",
+    "joint",
 )
-WITH_POLICIES = ("table", "fig-convergence", "fig-energy", "beyond")
+WITH_POLICIES = ("table", "fig-convergence", "fig-energy", "beyond", "joint")
 """The tables and figures that show policies added by --policy."""
 CHECKPOINT_EVERY = 10
 RESULTS = "results"
@@ -199,7 +201,12 @@ def _preparation(args: argparse.Namespace) -> Any:
 
 def _make(name: str, shown: _Shown, found: dict[str, Kept], out: Path) -> bool:
     """Write one table or figure in all its forms; False if it would be empty."""
-    texts = {"table": _make_table, "choices": _make_choices, "beyond": _make_beyond}
+    texts = {
+        "table": _make_table,
+        "choices": _make_choices,
+        "beyond": partial(_make_beyond, "beyond.md"),
+        "joint": partial(_make_beyond, "joint.md"),
+    }
     if name in texts:
         return texts[name](shown, found, out)
     from fedrt.report import reproduction_figures as draw
@@ -255,7 +262,7 @@ def _make_choices(shown: _Shown, found: dict[str, Kept], out: Path) -> bool:
     return True
 
 
-def _make_beyond(shown: _Shown, found: dict[str, Kept], out: Path) -> bool:
+def _make_beyond(file: str, shown: _Shown, found: dict[str, Kept], out: Path) -> bool:
     from fedrt.experiments.beyond import pairs
     from fedrt.report.reproduction import markdown_beyond
     from fedrt.system.files import write_text
@@ -264,7 +271,7 @@ def _make_beyond(shown: _Shown, found: dict[str, Kept], out: Path) -> bool:
     if not held:
         return False
     text = markdown_beyond(held)
-    write_text(out / "beyond.md", text)
+    write_text(out / file, text)
     print(text)
     return True
 

@@ -115,11 +115,13 @@ BUDGETS = tuple(
 FEW_LABELS = tuple(column for column in NON_IID if column.name.endswith(("-2", "-4")))
 BEYOND = (*BUDGETS, *(column for column in TABLE if column.name == "fmnist-iid"), *FEW_LABELS)
 """The columns in which `fedrt-plus` is compared with `fedrt`, with training."""
+JOINT = (*TABLE, *(column for column in FEW_LABELS if column.name != "fmnist-labels-4"))
+"""The columns in which `fedrt-joint` is compared with `fedrt`, with training."""
 
 SEEDS = (0, 1, 2)
 """The seeds, as many as the paper's."""
 
-ROWS = (*METHODS, "fedrt-plus")
+ROWS = (*METHODS, "fedrt-plus", "fedrt-joint")
 
 WHAT: dict[str, tuple[tuple[Column, ...], tuple[str, ...]]] = {
     "table": (TABLE, ROWS),
@@ -129,6 +131,7 @@ WHAT: dict[str, tuple[tuple[Column, ...], tuple[str, ...]]] = {
     "fig-basegraph": ((*BASE_GRAPHS, *COMPLETE), ("fedrt",)),
     "choices": ((*TABLE, *OTHERWISE), ("fedrt",)),
     "beyond": (BEYOND, ("fedrt", "fedrt-plus")),
+    "joint": (JOINT, ("fedrt", "fedrt-joint")),
 }
 """The tables and figures, with the columns and policies that each needs."""
 

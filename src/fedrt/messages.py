@@ -29,6 +29,8 @@ BITS = {"int8": 8, "int6": 6, "int5": 5, "int4": 4, "int3": 3, "int2": 2}
 """The bits of a number in the codecs that round to a few levels."""
 TOP_K = 0.01
 """The share of an update's numbers that `top-k` sends where nothing else is given."""
+LADDER = ("int2", "int3", "int4", "int5", "int6", "int8", "float16")
+"""The codecs in the order in which a device whose messages leave too much out is stepped up."""
 PLACE_BYTES, VALUE_BYTES = 4, 4
 """Of a number that `top-k` sends: its place and its value."""
 
@@ -81,3 +83,15 @@ def distortion(codec: str, share: float | None = None) -> float:
         return 0.0
     x = normal.inv_cdf(1 - kept / 2)
     return 1 - kept - 2 * x * math.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+
+
+def left_limit(codec: str) -> float:
+    """What a device may have left to send, over the norm of its update, before it is stepped up.
+
+    Where a message leaves the share d of a squared norm, at most sqrt(d) / (1 - sqrt(d)) of the
+    greatest update is left under error feedback: |e'| <= sqrt(d) (|u| + |e|). Updates have more
+    distortion than normal numbers, though less than a whole update left over does no harm: the
+    limit is at least 1.
+    """
+    root = math.sqrt(distortion(codec))
+    return max(1.0, root / (1 - root))

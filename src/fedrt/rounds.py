@@ -26,6 +26,8 @@ REASONS = ("not finite", "wrong shape", "norm far beyond the others")
 """The reasons for refusing an update; arrays hold their positions."""
 ACCEPTED = -1
 """The value for an update that was not refused."""
+NOT_STEPPED = -1
+"""The value for a device that keeps its codec."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,8 @@ class Updates:
     """For each device, why its update was refused, as in `Outcome`."""
     upload_bytes: FloatArray | None = None
     """The size of what each device sent; None: the whole model, as the cost model has it."""
+    stepped_up: IntArray | None = None
+    """For each device, the codec it is stepped up to, as in `Outcome`."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,10 @@ class Outcome:
     refused: IntArray | None = None
     """Per device: why its edge server refused its update, a place in `REASONS`, or `ACCEPTED`;
     None where updates are not screened."""
+    stepped_up: IntArray | None = None
+    """Per device: the place in `messages.LADDER` of the least codec that it may use from the next
+    edge round on, if its messages left too much out, or `NOT_STEPPED`; None where all keep theirs.
+    """
     distances: ModelDistances | None = None
     """Of the models that the servers hold after this edge round, before any gossip; None where
     the next choice of links does not need them."""

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from fedrt.control.mixing.weights import mixing_of
 from fedrt.errors import InputError
 from fedrt.learning.aggregators import averaging_weights
-from fedrt.learning.codecs import first_states
+from fedrt.learning.codecs import ErrorFeedback, first_states
+from fedrt.learning.codecs.guard import Guard
 from fedrt.learning.coded_gossip import Copies, mix_coded
 from fedrt.learning.devices import devices_of
 from fedrt.learning.distances import average, distance_to_average, pairwise_distance
@@ -23,9 +24,11 @@ from fedrt.learning.engines.scaffold import Variates
 from fedrt.learning.gossip import mix
 from fedrt.learning.servers import Servers
 from fedrt.learning.setup import Setup
+from fedrt.messages import CODEC_NAMES
 from fedrt.plan import Gossip, Plan
 from fedrt.rounds import (
     ACCEPTED,
+    NOT_STEPPED,
     ModelDistances,
     Outcome,
     Updates,
@@ -56,6 +59,8 @@ class Trainer:
         self.codec_state = first_states(setup.method.codec, *sizes, self.models)
         if self.codec_state is not None and isinstance(setup.engine, HoldsStates):
             self.codec_state = setup.engine.hold_states(self.codec_state)
+        shipped = isinstance(setup.method.codec, ErrorFeedback)
+        self.guard = Guard(setup.world.fleet.num_devices) if shipped else None
         self.servers, self.variates = servers_of(setup), variates_of(setup)
         self.copies = Copies.none(self._first())
         """What the edge servers know of each other's models, where their gossip is coded."""
@@ -77,7 +82,7 @@ class Trainer:
         """Train the devices whose updates arrive, each from its edge model, and aggregate them."""
         order = self._order(seen, plan, outcome)
         self.key = key_after_training(self.key, seen, plan, outcome)
-        refused, upload_bytes = None, None
+        refused, upload_bytes, stepped_up = None, None, None
         if order.screening is not None:
             refused = np.full(seen.num_devices, ACCEPTED)
         if len(order.devices):
@@ -94,11 +99,34 @@ class Trainer:
                 learning, bits = self.setup.world.scenario.learning, self.setup.world.model_bits
                 variate = variate_bits(learning, bits) / 8
                 upload_bytes[outcome.delivered] = trained.devices.sent_bytes + variate
+            stepped_up = self._step_up(order, trained, outcome)
             if refused is not None:
                 refused[outcome.delivered] = trained.refused
             self.loss_sum += float(trained.loss_sum[counted].sum())
             self.steps += int(order.local_steps[counted].sum())
-        return Updates(refused, upload_bytes)
+        return Updates(refused, upload_bytes, stepped_up)
+
+    def _step_up(
+        self, order: TrainingOrder, trained: Trained, outcome: Outcome
+    ) -> NDArray[np.int64] | None:
+        """For each device, the codec that it is stepped up to; None if all keep theirs."""
+        if self.guard is None:
+            return None
+        norms = (trained.devices.update_norm, trained.devices.left_norm)
+        found = self.guard.after(order.devices, self._codecs(order), *norms)
+        if (found == NOT_STEPPED).all():
+            return None
+        stepped_up = np.full(len(outcome.delivered), NOT_STEPPED)
+        stepped_up[outcome.delivered] = found
+        return stepped_up
+
+    def _codecs(self, order: TrainingOrder) -> list[str]:
+        """The name of each device's codec; of those that a scenario or a plan names."""
+        if order.codec is not None:
+            return [order.menu[number] for number in order.codec.tolist()]
+        codec = self.setup.method.codec
+        name = codec.name if isinstance(codec, ErrorFeedback) else "none"
+        return [name] * len(order.devices)
 
     def _carry_out(self, order: TrainingOrder) -> tuple[Trained, torch.Tensor | None]:
         """The results of training, and what devices then remember."""
@@ -162,7 +190,7 @@ class Trainer:
         came, world = outcome.delivered, self.setup.world
         who, edge_of_device = seen.device[came], seen.edge_of_device[came]
         samples, variates = self.setup.batches.sizes[who], self.variates
-        return TrainingOrder(
+        order = TrainingOrder(
             t=seen.t,
             r=seen.r,
             devices=who,
@@ -176,6 +204,15 @@ class Trainer:
             state_row=who,
             correction=None if variates is None else variates.correction(who, edge_of_device),
         )
+        return self._guarded(order)
+
+    def _guarded(self, order: TrainingOrder) -> TrainingOrder:
+        """The order with the codecs that devices may use."""
+        if self.guard is None or not self.guard.least[order.devices].any():
+            return order
+        names = self.guard.allowed(order.devices, self._codecs(order))
+        codec = np.array([CODEC_NAMES.index(name) for name in names])
+        return replace(order, codec=codec, menu=CODEC_NAMES)
 
     def _next(self, seen: Observation) -> tuple[int, int] | None:
         """The numbers of the edge round after this one; None after the last."""
@@ -204,6 +241,8 @@ class Trainer:
             found["codec_state"] = self.codec_state.cpu().numpy().copy()
         if len(self.copies.pairs):
             found["copies"], found["pairs"] = self.copies.held.cpu().numpy(), self.copies.pairs
+        if self.guard is not None:
+            found["guard"] = self.guard.state()
         return found
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
@@ -215,6 +254,9 @@ class Trainer:
         if self.codec_state is not None:
             remembered = [np.ascontiguousarray(state["codec_state"])]
             self.codec_state.copy_(torch.from_numpy(np.array(state["codec_state"])))
+        if self.guard is not None:
+            self.guard.restore(state)
+            remembered.append(self.guard.state())
         if self.servers is not None:
             self.servers.restore(state)
             remembered = [*remembered, *self.servers.state().values()]

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrt.messages import LADDER
 from fedrt.plan import Gossip, Plan, plan_problems
-from fedrt.rounds import ACCEPTED, REASONS, ModelDistances, Outcome, RoundCost
+from fedrt.rounds import ACCEPTED, NOT_STEPPED, REASONS, ModelDistances, Outcome, RoundCost
 from fedrt.runs.rounds import PastEdgeRound
 from fedrt.scenario import Scenario
 from fedrt.world.faults import Failures
@@ -79,6 +80,7 @@ OUTCOME = {
     "measured": Kind(YES, ""),
 }
 REFUSED = {"refused": Kind(WHOLE, "N")}
+STEPPED = {"stepped_up": Kind(WHOLE, "N")}
 FAILURES = {
     "silent": Kind(YES, "N"),
     "cpu_fraction": BY_DEVICE,
@@ -159,6 +161,8 @@ def _arrays_of(done: PastEdgeRound) -> Arrays:
         parts["planned"] = (outcome.planned, COST)
     if outcome.refused is not None:
         parts["refused"] = (outcome, REFUSED)
+    if outcome.stepped_up is not None:
+        parts["stepped"] = (outcome, STEPPED)
     if outcome.failures is not None:
         parts["failures"] = (outcome.failures, FAILURES)
     if outcome.distances is not None:
@@ -243,6 +247,7 @@ class _Reader:
             distances=self.one("distances", DISTANCES, COMPARED, make=ModelDistances),
             metrics={} if metrics is None else _metrics(metrics["names"], metrics["values"]),
             **self.reasons(),
+            **self.steps(),
         )
         unknown = self.arrays.keys() - self.used
         if unknown:
@@ -279,6 +284,14 @@ class _Reader:
         for numbers in found.values():
             if not _within(numbers - ACCEPTED, len(REASONS) - ACCEPTED):
                 raise BadRecordError("its refused updates have no reason")
+        return found
+
+    def steps(self) -> dict[str, Any]:
+        """The codecs that devices were stepped up to, if the record has them."""
+        found = self.values("stepped", STEPPED) or {}
+        for numbers in found.values():
+            if not _within(numbers - NOT_STEPPED, len(LADDER) - NOT_STEPPED):
+                raise BadRecordError("its devices are stepped up to no codec")
         return found
 
     def needed(self, part: Any) -> Any:

@@ -11,6 +11,7 @@ from fedrt.measures import Measure, measures_of, summary_entry
 from fedrt.policies import Policy
 from fedrt.records.failures import FailureSums
 from fedrt.records.history import MOST_DEVICE_ROWS, MOST_LINK_ROWS, History, sent_bytes
+from fedrt.records.stepped import StepUps
 from fedrt.runs.rounds import GlobalRound
 from fedrt.world.world import World
 
@@ -36,12 +37,14 @@ class Account:
         self.wall_s, self.backhaul_bytes = 0.0, 0.0
         self.last: GlobalRound | None = None
         self.failures = None if world.faults is None else FailureSums()
+        self.step_ups = StepUps()
 
     def add(self, done: GlobalRound) -> None:
         """Add one global round."""
         self.last = done
         self.history.add(done)
         self.backhaul_bytes += float(sent_bytes(done.last).sum())
+        self.step_ups.add(done)
         if self.failures is not None:
             self.failures.add(done)
         for name in PARTS:
@@ -95,6 +98,8 @@ class Account:
             }
         if self.failures is not None:
             outcome["faults"] = self.failures.summary()
+        if self.step_ups.count:
+            outcome["stepped_up"] = self.step_ups.summary()
         return outcome
 
     def _reached(self, target: float) -> dict[str, float | None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Console
@@ -65,6 +65,8 @@ def print_run(summary: Summary, whole_s: float, *, resumed: bool = False) -> Non
         rows["stopped early"] = f"after {after} global rounds: {why}"
     if "faults" in summary:
         rows |= failure_rows(summary["faults"])
+    if "stepped_up" in summary:
+        rows["codecs stepped up"] = step_up_words(summary["stepped_up"])
     for name, value in rows.items():
         table.add_row(escape(name), escape(value))
     console.print(table)
@@ -75,6 +77,14 @@ def _further(measure: Measure, name: str, value: float) -> str:
     same = name.startswith(ON_DEVICES) and measure.name in name
     known = {each.name: each for of_task in MEASURES.values() for each in of_task}
     return (measure if same else known.get(name, Measure(name))).say(value)
+
+
+def step_up_words(found: Mapping[str, Any]) -> str:
+    """The line about devices whose messages left too much out: how many, and the first of them."""
+    first = found["named"][0]
+    where = f"round {first['global_round']}.{first['edge_round']}"
+    words = f"device {first['device']} in {where}, {first['from']} to {first['to']}"
+    return words if found["count"] == 1 else f"{found['count']} times; first {words}"
 
 
 def _real_time(rounds_s: float, whole_s: float, resumed: bool) -> str:

@@ -130,8 +130,9 @@ class SimulatedExecutor:
 
 
 def outcome_with(outcome: Outcome, updates: Updates) -> Outcome:
-    """The outcome with the results of training: refused updates and bytes sent."""
+    """The outcome with the results of training: refused updates, bytes sent, and codecs."""
     cost = outcome.cost
     if updates.upload_bytes is not None:
         cost = replace(cost, upload_bytes=updates.upload_bytes)
-    return replace(outcome, refused=updates.refused, cost=cost)
+    stepped_up = updates.stepped_up
+    return replace(outcome, refused=updates.refused, cost=cost, stepped_up=stepped_up)

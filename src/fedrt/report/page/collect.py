@@ -61,7 +61,7 @@ def _collect(paths: Sequence[Path], cache: Cache) -> dict[str, Any]:
     if len(lines) > MOST_LINES:
         notes.append(f"the first {MOST_LINES} of {len(lines)} lines are shown")
         lines = lines[:MOST_LINES]
-    notes += _branches(runs)
+    notes += [*_branches(runs), *_step_ups(runs)]
     details = _details(lines, found.problems, notes, cache)
     return {
         "version": __version__,
@@ -110,6 +110,16 @@ def _branches(runs: Sequence[PageRun]) -> list[str]:
             words = "; ".join(map(str, changed)) if isinstance(changed, list) else ""
             line = f"{run.path.name} is a branch of {where} after global round {after}"
             lines.append(f"{line}: {words[:500] or 'nothing was changed'}")
+    return lines
+
+
+def _step_ups(runs: Sequence[PageRun]) -> list[str]:
+    """A line for every run in which devices' codecs were stepped up."""
+    lines = []
+    for run in runs:
+        found = (run.said.summary or {}).get("stepped_up")
+        if isinstance(found, Mapping) and isinstance(found.get("count"), int):
+            lines.append(f"{run.path.name}: codecs were stepped up {found['count']} times")
     return lines
 
 

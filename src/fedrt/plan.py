@@ -122,7 +122,8 @@ def upload_bits(plan: Plan, seen: Observation) -> NDArray[np.float64]:
     """The bits of each device's message under a plan; those of a device left out mean nothing."""
     if plan.codec is None or seen.menu is None:
         return seen.upload_bits
-    return seen.menu.bits[np.where(plan.trained, plan.codec, 0)]
+    bits: NDArray[np.float64] = seen.menu.bits[np.where(plan.trained, plan.codec, 0)]
+    return bits if seen.least_bits is None else np.maximum(bits, seen.least_bits)
 
 
 def _device_problems(plan: Plan, seen: Observation) -> list[str]:

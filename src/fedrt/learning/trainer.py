@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fedrt.control.mixing.weights import mixing_of
 from fedrt.errors import InputError
 from fedrt.learning.aggregators import averaging_weights
-from fedrt.learning.codecs import ErrorFeedback, first_states
+from fedrt.learning.codecs import Codec, ErrorFeedback, first_states
 from fedrt.learning.codecs.guard import Guard
 from fedrt.learning.coded_gossip import Copies, mix_coded
 from fedrt.learning.devices import devices_of
@@ -55,18 +55,23 @@ class Trainer:
         edges = setup.world.fleet.num_edges
         self.models = setup.first_model.repeat(edges, 1)
         self.key = b"start"
-        sizes = (setup.world.fleet.num_devices, setup.model.num_parameters)
-        self.codec_state = first_states(setup.method.codec, *sizes, self.models)
-        if self.codec_state is not None and isinstance(setup.engine, HoldsStates):
-            self.codec_state = setup.engine.hold_states(self.codec_state)
-        shipped = isinstance(setup.method.codec, ErrorFeedback)
-        self.guard = Guard(setup.world.fleet.num_devices) if shipped else None
+        self.codec_state: torch.Tensor | None = None
+        self.guard: Guard | None = None
+        self._start_coding(setup.method.codec)
         self.servers, self.variates = servers_of(setup), variates_of(setup)
         self.copies = Copies.none(self._first())
         """What the edge servers know of each other's models, where their gossip is coded."""
         self.devices = devices_of(setup)
         self.loss_sum, self.steps = 0.0, 0
         self.began = time.monotonic()
+
+    def _start_coding(self, codec: Codec | None) -> None:
+        """Set up what devices remember of their messages; nothing without a codec."""
+        fleet, size = self.setup.world.fleet, self.setup.model.num_parameters
+        self.codec_state = first_states(codec, fleet.num_devices, size, self.models)
+        if self.codec_state is not None and isinstance(self.setup.engine, HoldsStates):
+            self.codec_state = self.setup.engine.hold_states(self.codec_state)
+        self.guard = Guard(fleet.num_devices) if isinstance(codec, ErrorFeedback) else None
 
     @property
     def start(self) -> ModelDistances:
@@ -94,7 +99,7 @@ class Trainer:
             before, self.models = self.models, trained.models
             if self.servers is not None:
                 self.models = self.servers.step(before, trained.models, edges)
-            if self.setup.method.codec is not None:
+            if self.setup.method.codec is not None or order.codec is not None:
                 upload_bytes = outcome.cost.upload_bytes.copy()
                 learning, bits = self.setup.world.scenario.learning, self.setup.world.model_bits
                 variate = variate_bits(learning, bits) / 8
@@ -190,6 +195,11 @@ class Trainer:
         came, world = outcome.delivered, self.setup.world
         who, edge_of_device = seen.device[came], seen.edge_of_device[came]
         samples, variates = self.setup.batches.sizes[who], self.variates
+        if plan.codec is not None and self.guard is None:
+            if self.setup.method.codec is not None:
+                rule = "a shipped one where a policy chooses codecs"
+                raise InputError(f"scenario.learning.upload: must be {rule}")
+            self._start_coding(ErrorFeedback("float32"))
         order = TrainingOrder(
             t=seen.t,
             r=seen.r,
@@ -203,6 +213,8 @@ class Trainer:
             codec_state=self.codec_state,
             state_row=who,
             correction=None if variates is None else variates.correction(who, edge_of_device),
+            codec=None if plan.codec is None else plan.codec[came],
+            menu=() if seen.menu is None else seen.menu.names,
         )
         return self._guarded(order)
 
@@ -251,9 +263,14 @@ class Trainer:
         self.models = models.to(device=self.models.device, dtype=self.models.dtype)
         # What led here is not known any more, but the models themselves are as good a key.
         remembered = []
+        if "guard" in state and self.guard is None:
+            self._start_coding(ErrorFeedback("float32"))
         if self.codec_state is not None:
-            remembered = [np.ascontiguousarray(state["codec_state"])]
-            self.codec_state.copy_(torch.from_numpy(np.array(state["codec_state"])))
+            states = np.array(state["codec_state"])
+            if states.shape != self.codec_state.shape:
+                raise InputError(f"the checkpoint's codec states are {states.shape}")
+            remembered = [states]
+            self.codec_state.copy_(torch.from_numpy(states))
         if self.guard is not None:
             self.guard.restore(state)
             remembered.append(self.guard.state())

@@ -62,6 +62,7 @@ PLAN = {
 TRAINS = {"trains": Kind(YES, "N")}
 UPLOAD_CODEC = {"codec": Kind(WHOLE, "N")}
 UPLOAD_BITS = {"upload_bits": BY_DEVICE}
+LEAST_BITS = {"least_bits": BY_DEVICE}
 MENU = {
     "names": Kind("str", ""),
     **dict.fromkeys(("bits", "distortion"), Kind(REAL, "M")),
@@ -140,7 +141,10 @@ def _arrays_of(done: PastEdgeRound) -> Arrays:
     parts: dict[str, tuple[object, Mapping[str, Kind]]] = {
         "seen": (
             seen,
-            SEEN | (CODED if _is_coded(seen) else {}) | (UPLOAD_BITS if own_bits else {}),
+            SEEN
+            | (CODED if _is_coded(seen) else {})
+            | (UPLOAD_BITS if own_bits else {})
+            | (LEAST_BITS if seen.least_bits is not None else {}),
         ),
         "plan": (plan, PLAN),
         "cost": (outcome.cost, COST),
@@ -230,7 +234,9 @@ class _Reader:
         """The edge round that the arrays describe."""
         backhaul = self.one("backhaul", BACKHAUL, CONTRACTION_LIMIT, make=Backhaul)
         about = {"backhaul": backhaul, "menu": self.menu()}
-        seen = self.needed(self.one("seen", SEEN, CODED | UPLOAD_BITS, make=Observation, **about))
+        seen = self.needed(
+            self.one("seen", SEEN, CODED | UPLOAD_BITS | LEAST_BITS, make=Observation, **about)
+        )
         gossip = self.one("gossip", GOSSIP, WEIGHTS | CODEC, make=Gossip)
         own = (self.values("trains", TRAINS) or {}) | (self.values("codec", UPLOAD_CODEC) or {})
         plan = self.needed(self.one("plan", PLAN, make=Plan, gossip=gossip, **own))

@@ -22,6 +22,7 @@ from fedrt.policies.base import ask, chooses_codecs, uses_contraction_limit
 from fedrt.rounds import Outcome, as_planned
 from fedrt.runs.belief import Belief
 from fedrt.runs.executor import Executor, Models, SimulatedExecutor
+from fedrt.runs.least_codecs import LeastCodecs
 from fedrt.runs.reference import Reference, contraction_limit, reference_for
 from fedrt.runs.rounds import EdgeRound, GlobalRound, PastEdgeRound
 from fedrt.scenario import Scenario
@@ -74,15 +75,17 @@ def run_rounds(
     past: Past = (),
     ledger: Ledger | None = None,
     belief: Belief | None = None,
+    least: LeastCodecs | None = None,
 ) -> Iterator[GlobalRound]:
     """Yield every global round of a run, one after the other.
 
     Rounds in `past` have ended: the policy plans them again, which restores whatever it remembers,
-    and everything else is taken from there. With a ledger and a belief of earlier rounds, the run
-    continues after those.
+    and everything else is taken from there. With a ledger, a belief and least codecs of
+    earlier rounds the run continues after those.
     """
     ledger = open_ledger(world) if ledger is None else ledger
     belief = Belief.first(world.base_graph, executor.start) if belief is None else belief
+    least = LeastCodecs.first(world.fleet.num_devices) if least is None else least
     if world.scenario.control.budgets == "strict":
         _refuse_hopeless_budgets(world)
     menu = menu_of(world.scenario) if chooses_codecs(policy) else None
@@ -90,20 +93,24 @@ def run_rounds(
     for t in range(ledger.t, world.scenario.rounds.global_rounds):
         began_at_s, done = ledger.time_s, []
         for r in range(world.scenario.rounds.edge_rounds - 1):
-            done.append(run.edge_round(t, r, ledger))
+            done.append(run.edge_round(t, r, ledger, least))
             ledger, belief = done[-1].after, belief.after(done[-1].outcome)
+            least = least.after(done[-1].outcome)
         bps = run.backhaul_bps(t)
         belief = belief.update(bps > 0)
         distances, error = belief.distances, belief.mean_error
         backhaul = see_backhaul(world.scenario, bps, distances.believed)
-        done.append(run.edge_round(t, world.scenario.rounds.edge_rounds - 1, ledger, backhaul))
+        last_r = world.scenario.rounds.edge_rounds - 1
+        done.append(run.edge_round(t, last_r, ledger, least, backhaul))
         last = done[-1]
+        least = least.after(last.outcome)
         ledger, belief = last.after, belief.after(last.outcome).after_gossip(last.gossip.links)
         metrics = dict(last.outcome.metrics)
         if metrics:
             metrics["distance_error"] = error
         time_s = ledger.time_s - began_at_s
-        yield GlobalRound(tuple(done), time_s, ledger.time_s, distances, metrics, belief)
+        states = (distances, metrics, belief, least)
+        yield GlobalRound(tuple(done), time_s, ledger.time_s, *states)
 
 
 @dataclass(frozen=True)
@@ -118,11 +125,19 @@ class _Run:
     menu: Menu | None
 
     def edge_round(
-        self, t: int, r: int, ledger: Ledger, backhaul: Backhaul | None = None
+        self,
+        t: int,
+        r: int,
+        ledger: Ledger,
+        least: LeastCodecs,
+        backhaul: Backhaul | None = None,
     ) -> EdgeRound:
         """Observe, plan, carry out and charge one edge round; a backhaul marks the last one."""
         over = self.past[t][r] if t < len(self.past) else None
-        seen = replace(self.world.observe(t, r), backhaul=backhaul) if over is None else over.seen
+        if over is None:
+            seen = least.seen(replace(self.world.observe(t, r), backhaul=backhaul))
+        else:
+            seen = over.seen
         seen = self._with_menu(seen)
         beside = None if self.reference is None else self.reference.plan(seen)
         if over is None:

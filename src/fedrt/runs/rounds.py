@@ -12,6 +12,7 @@ from fedrt.ledger import Ledger
 from fedrt.plan import Gossip, Plan
 from fedrt.rounds import Outcome, RoundCost
 from fedrt.runs.belief import Belief, Distances
+from fedrt.runs.least_codecs import LeastCodecs
 from fedrt.world.observation import Backhaul, Observation
 
 FloatArray = NDArray[np.float64]
@@ -74,6 +75,8 @@ class GlobalRound:
     """Metrics of training, such as loss and accuracies; empty without training."""
     belief: Belief
     """The coordinator's belief about distances after the round."""
+    least: LeastCodecs
+    """The least codecs that devices may use after the round."""
 
     @property
     def last(self) -> EdgeRound:

@@ -212,7 +212,7 @@ def branched_rounds(
             yield done
             if done.last.after.t == each.until:
                 ledger = _carried_over(done.last.after, following)
-                before = {"ledger": ledger, "belief": done.belief}
+                before = {"ledger": ledger, "belief": done.belief, "least": done.least}
                 break
     yield from run_rounds(world, policy, executor, past=records, **before)
 

@@ -97,6 +97,9 @@ class Observation:
     """The bits of each device's message; `model_bits` where nothing else is given."""
     menu: Menu | None = None
     """The codecs to choose from; None for policies that choose none."""
+    least_bits: FloatArray | None = None
+    """The bits that each device's message has at least, where devices have been stepped up to
+    codecs with more bits than theirs; None where none has."""
 
     def __post_init__(self) -> None:
         if not self.gossip_bits:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from support.learning_cases import small
 from support.trained import trained
 from support.watched import replay
 
+from fedrt.errors import InputError
 from fedrt.learning.codecs import guard as guards
 from fedrt.learning.codecs.guard import Guard
 from fedrt.learning.setup import make_setup
@@ -21,7 +23,8 @@ from fedrt.records.records import BadRecordError, RunSize, packed, unpacked
 from fedrt.records.summary import Account
 from fedrt.report.learning import step_up_words
 from fedrt.rounds import NOT_STEPPED
-from fedrt.runs.loop import simulate_rounds
+from fedrt.runs.executor import SimulatedExecutor
+from fedrt.runs.loop import run_rounds, simulate_rounds
 from fedrt.world.simulated import SimulatedWorld
 
 DEVICES = np.array([3, 1])
@@ -137,3 +140,64 @@ def test_without_a_shipped_codec_there_is_no_guard():
     trainer = Trainer(make_setup(SimulatedWorld(trained(), 0)))
     assert trainer.guard is None
     assert trainer.state().keys() == {"models"}
+
+
+def test_what_devices_send_is_charged_from_the_next_edge_round_on(strict):
+    """Times and bytes of the plans are those of the codecs that devices were stepped up to."""
+    scenario = small(*SETTINGS)
+    trainer = Trainer(make_setup(SimulatedWorld(scenario, 0)))
+    rounds = list(simulate_rounds(trainer.setup.world, make_policy("fedrt-plus"), trainer))
+    turns = [turn for done in rounds for turn in done.edge_rounds]
+    for turn in turns:
+        np.testing.assert_array_equal(turn.cost.upload_bytes, turn.outcome.planned.upload_bytes)
+        np.testing.assert_array_equal(turn.cost.upload_bytes, turn.seen.upload_bits / 8)
+    assert turns[0].seen.least_bits is None
+    up = rounds[-1].least.step
+    np.testing.assert_array_equal(up, trainer.guard.least)
+    assert up.any()
+    past = [
+        unpacked(packed(done.edge_rounds), RunSize.of(scenario), t) for t, done in enumerate(rounds)
+    ]
+    resumed = Trainer(trainer.setup)
+    world = trainer.setup.world
+    executor = SimulatedExecutor(world, resumed)
+    replay(resumed, rounds[:2])
+    again = list(run_rounds(world, make_policy("fedrt-plus"), executor, past=past[:2]))
+    for one, other in zip(again, rounds, strict=True):
+        np.testing.assert_array_equal(one.least.step, other.least.step)
+        assert one.time_s == other.time_s
+
+
+class Choosing:
+    """A policy that sends each device's updates with a codec of its own, others every round."""
+
+    name, energy_horizon, chooses_codecs = "choosing", "exact", True
+
+    def plan(self, seen, books):
+        plan = make_policy("fedrt").plan(seen, books)
+        codec = (seen.device + seen.t + seen.r) % len(seen.menu.names)
+        return replace(plan, codec=codec)
+
+
+def test_codecs_that_a_policy_chooses_are_sent_and_charged():
+    """Without a codec in the scenario; a trainer that takes over goes on to the same bits."""
+    scenario = small("learning.model='smooth-cnn'", "rounds.global_rounds=3")
+    trainer = Trainer(make_setup(SimulatedWorld(scenario, 0)))
+    assert trainer.state().keys() == {"models"}
+    rounds = list(simulate_rounds(trainer.setup.world, Choosing(), trainer))
+    seen, plan, outcome = (getattr(rounds[-1].last, name) for name in ("seen", "plan", "outcome"))
+    size = trainer.setup.model.num_parameters
+    names = [seen.menu.names[number] for number in plan.codec]
+    assert len(set(names)) > 2
+    np.testing.assert_array_equal(
+        outcome.cost.upload_bytes, [message_bytes(name, size) for name in names]
+    )
+    np.testing.assert_array_equal(outcome.cost.upload_bytes, outcome.planned.upload_bytes)
+    half, again = Trainer(trainer.setup), Trainer(trainer.setup)
+    replay(half, rounds[:1])
+    again.restore(half.state())
+    replay(again, rounds[1:])
+    assert torch.equal(again.models, trainer.models)
+    assert torch.equal(again.codec_state, trainer.codec_state)
+    with pytest.raises(InputError, match=r"codec states are \(1, 3\)"):
+        Trainer(trainer.setup).restore({**half.state(), "codec_state": np.zeros((1, 3))})

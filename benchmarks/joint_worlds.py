@@ -2,10 +2,10 @@
 
     python benchmarks/joint_worlds.py --worlds 300 --save benchmarks/results/joint_worlds.json
 
-Runs without training, in the worlds of `random_worlds.py`, once for each codec: uploads and gossip use
-it, and it sets the distortion limit of fedrt-joint, which thus loses no more than the rivals do: the
-even split (`ce-fedavg`), `fedrt` and `fedrt-plus`. Who beats whom is decided as in `random_worlds.py`, for
-every rival by itself.
+Runs without training, in the worlds of `random_worlds.py`, once for each codec: uploads and gossip
+use it, and it sets the distortion limit of fedrt-joint, which thus loses no more than the rivals
+do: the even split (`ce-fedavg`), `fedrt` and `fedrt-plus`. Who beats whom is decided as in
+`random_worlds.py`, for every rival by itself.
 
 Ends with exit code 1 where what is claimed does not hold: beaten by a rival by more than 1 % in at
 most 0.5 % of the worlds, by more than 3 % in none, and never more overspend than `fedrt`.

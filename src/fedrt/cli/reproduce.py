@@ -201,7 +201,7 @@ def _preparation(args: argparse.Namespace) -> Any:
 
 def _make(name: str, shown: _Shown, found: dict[str, Kept], out: Path) -> bool:
     """Write one table or figure in all its forms; False if it would be empty."""
-    texts = {
+    texts: dict[str, Callable[[_Shown, dict[str, Kept], Path], bool]] = {
         "table": _make_table,
         "choices": _make_choices,
         "beyond": partial(_make_beyond, "beyond.md"),

@@ -71,7 +71,7 @@ def _run(world: Any, name: str) -> Table:
 
 
 def behind(runs: Table, rival: str, budget_j: float) -> float:
-    """By how much a rival that overspends no more and delivers as much is faster; 0 if it is not."""
+    """By how much a rival that overspends no more and delivers as much is faster; else 0."""
     ours, its = runs[OURS], runs[rival]
     fair = its["delivered"] >= ours["delivered"]
     if not fair or its["over_j"] > ours["over_j"] + TOLERANCE * budget_j or its["time_s"] <= 0:

@@ -34,7 +34,7 @@ from fedrt.control.mixing.fastest import fastest_weights
 from fedrt.control.mixing.weights import metropolis_weights
 from fedrt.graph import is_connected
 from fedrt.learning import coded_gossip
-from fedrt.learning.coded_gossip import Copies, mix_coded
+from fedrt.learning.coded_gossip import KnownModels, mix_coded
 from fedrt.learning.gossip import mix
 from fedrt.learning.setup import make_setup
 from fedrt.learning.trainer import Trainer
@@ -82,7 +82,7 @@ def left_apart(
     """The mean distance to the average after gossip; infinite if it diverges."""
     rng = np.random.default_rng(1)
     models, first, found = torch.zeros(SERVERS, SIZE), torch.zeros(SIZE), []
-    copies = Copies.none(first)
+    copies = KnownModels.none(first)
     for t in range(ROUNDS):
         drift = together * rng.normal(size=SIZE) + rng.normal(size=(SERVERS, SIZE))
         models = models + torch.from_numpy(drift).float()
@@ -141,14 +141,16 @@ def speed(device: str, repeats: int) -> dict[str, Any]:
     for name, size in (("resnet20", RESNET20), ("lenet5", LENET5)):
         models = torch.from_numpy(rng.normal(size=(SERVERS, size))).float().to(where)
         first = models.mean(0)
-        none = Copies.none(first)
+        none = KnownModels.none(first)
         ways = {"none": lambda m=models: mix(m, weights, 10)}
         for codec in ("float32", "int8", "int4", "int3"):
             known = mix_coded(models, none, first, weights, 1, codec).copies
             given = (models, known, first, weights, 10, codec)
             ways[codec] = lambda given=given: mix_coded(*given).models
         for codec in ("float16", "int8", "int4", "int3"):
-            here = mix_coded(models.cpu(), Copies.none(first.cpu()), first.cpu(), weights, 3, codec)
+            here = mix_coded(
+                models.cpu(), KnownModels.none(first.cpu()), first.cpu(), weights, 3, codec
+            )
             there = mix_coded(models, none, first, weights, 3, codec)
             pairs = ((here.models, there.models), (here.copies.held, there.copies.held))
             if not all(torch.equal(one, other.cpu()) for one, other in pairs):

@@ -14,7 +14,7 @@ from fedrt.control.mixing.damping import damped
 from fedrt.control.mixing.fastest import fastest_weights
 from fedrt.control.mixing.weights import mixing_weights
 from fedrt.learning import coded_gossip, gossip
-from fedrt.learning.coded_gossip import Copies, mix_coded
+from fedrt.learning.coded_gossip import KnownModels, mix_coded
 from fedrt.learning.gossip import mix
 from fedrt.messages import distortion
 from fedrt.plan import Gossip, gossip_bits
@@ -69,7 +69,7 @@ def test_it_is_what_single_servers_do_with_their_messages(dtype, move, edges, si
     models = first.repeat(edges, 1)
     servers = first_servers(models.numpy(), size, first.numpy())
     start = first[:size]
-    copies = Copies.none(start)
+    copies = KnownModels.none(start)
     with pytest.MonkeyPatch.context() as patch:
         if move == "torch":
             here = torch.device("cpu")
@@ -108,10 +108,10 @@ def test_numbers_at_the_ends_of_their_range_are_coded_alike(codec, monkeypatch):
     weights = mixing_weights("metropolis", graph(4, rng, 0.9))
     for scale in (ends[:3], ends[:6], ends[:7], ends):
         models = torch.from_numpy(rng.choice(scale, size=(4, 600))).float()
-        here = mix_coded(models, Copies.none(first), first, weights, 1, codec)
+        here = mix_coded(models, KnownModels.none(first), first, weights, 1, codec)
         with monkeypatch.context() as patch:
             patch.setattr(coded_gossip, "_has_kernel", lambda *_: False)
-            there = mix_coded(models, Copies.none(first), first, weights, 1, codec)
+            there = mix_coded(models, KnownModels.none(first), first, weights, 1, codec)
         one, other = here.copies.held, there.copies.held
         assert bool(one.isfinite().all())
         assert torch.equal(one.view(torch.int32), other.view(torch.int32))
@@ -122,7 +122,7 @@ def test_numbers_at_the_ends_of_their_range_are_coded_alike(codec, monkeypatch):
 def test_the_average_of_the_models_stays_to_rounding(codec):
     rng = np.random.default_rng(3)
     models, first = torch.zeros(6, 500), torch.zeros(500)
-    copies = Copies.none(first)
+    copies = KnownModels.none(first)
     for _ in range(20):
         models = drift(models, rng)
         links = graph(6, rng, 0.5)
@@ -138,7 +138,7 @@ def test_whole_numbers_in_float32_mix_as_without_a_codec():
     models = torch.tensor([[8.0, -16.0, 1024.0], [24.0, 32.0, 2048.0], [0.0, 8.0, 8.0]])
     weights = np.array([[0.5, 0.5, 0.0], [0.5, 0.25, 0.25], [0.0, 0.25, 0.75]])
     first = torch.zeros(3)
-    mixed = mix_coded(models, Copies.none(first), first, weights, 1, "float32")
+    mixed = mix_coded(models, KnownModels.none(first), first, weights, 1, "float32")
     assert torch.equal(mixed.models, mix(models, weights, 1))
     assert torch.equal(mixed.copies.held, models[mixed.copies.pairs[:, 0]])
 
@@ -150,7 +150,7 @@ def test_one_step_by_hand():
     """
     models = torch.tensor([[14.0, 5.0], [0.0, 0.0]])
     weights = np.full((2, 2), 0.5)
-    mixed = mix_coded(models, Copies.none(torch.zeros(2)), torch.zeros(2), weights, 1, "int4")
+    mixed = mix_coded(models, KnownModels.none(torch.zeros(2)), torch.zeros(2), weights, 1, "int4")
     assert mixed.copies.pairs.tolist() == [[0, 1], [1, 0]]
     assert mixed.copies.held.tolist() == [[14.0, 4.0], [0.0, 0.0]]
     assert mixed.models.tolist() == [[7.0, 3.0], [7.0, 2.0]]
@@ -161,7 +161,7 @@ def test_one_step_by_hand():
 def test_blocks_of_columns_and_threads_change_nothing(near, threads, monkeypatch):
     rng = np.random.default_rng(0)
     models, first = drift(torch.zeros(5, 1500), rng), drift(torch.zeros(1, 1400), rng)[0]
-    copies = Copies.none(first)
+    copies = KnownModels.none(first)
     weights = mixing_weights("metropolis", graph(5, rng, 0.6))
     wanted = mix_coded(models, copies, first, weights, 3, "int5")
     monkeypatch.setattr(coded_gossip, "NEAR", near)
@@ -186,7 +186,7 @@ def left_apart(codec, links, rounds=80):
     """How far apart models are after gossip, over how far each drifts by itself; the last round."""
     rng, size = np.random.default_rng(1), 512
     models, first = torch.zeros(8, size), torch.zeros(size)
-    copies = Copies.none(first)
+    copies = KnownModels.none(first)
     weights = fastest_weights(links).mixing
     for _ in range(rounds):
         models = models + torch.from_numpy(rng.normal(size=size) + rng.normal(size=(8, size)))

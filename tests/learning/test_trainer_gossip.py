@@ -12,7 +12,7 @@ from support.watched import replay, run
 
 from fedrt.control.mixing.weights import mixing_of
 from fedrt.errors import InputError
-from fedrt.learning.coded_gossip import Copies, mix_coded
+from fedrt.learning.coded_gossip import KnownModels, mix_coded
 from fedrt.learning.gossip import mix
 from fedrt.learning.setup import make_setup
 from fedrt.learning.trainer import Trainer
@@ -50,7 +50,7 @@ def test_every_gossip_is_that_of_the_servers_with_the_copies_before(settings):
     trainer, rounds = run(small(INT4, *settings), "fedrt-plus")
     first, size = trainer.setup.first_model, trainer.setup.model.num_parameters
     assert first.numel() - size == (9 if settings == NORMED else 0)
-    copies = Copies.none(first[:size])
+    copies = KnownModels.none(first[:size])
     for done in rounds:
         gossip, (t, r) = done.last.gossip, (done.last.t, done.last.r)
         mixing = mixing_of(gossip, "metropolis")

@@ -5,7 +5,7 @@ knows of its model; the neighbour keeps the same. In each step it sends every li
 coded difference of its model to that copy, and both add what it decodes to. Then each server moves
 its model by the weighted differences between what it knows of its neighbours and what they know of
 it. What a codec loses stays in the difference and is sent later, and so does what a neighbour
-missed while it was not linked. Copies are float32, whatever models are kept in.
+missed while it was not linked. KnownModels are float32, whatever models are kept in.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Move = Callable[[Tensor, Tensor], None]
 """Moves models, one per row, as the copies say, in place."""
 
 
-class Copies(NamedTuple):
+class KnownModels(NamedTuple):
     """What servers know of each other's parameters, from gossip with each other."""
 
     pairs: IntArray
@@ -48,11 +48,11 @@ class Copies(NamedTuple):
     """The copies, one per row, in float32."""
 
     @staticmethod
-    def none(first: Tensor) -> Copies:
+    def none(first: Tensor) -> KnownModels:
         """The copies before any gossip, on the device of the first model."""
-        return Copies(np.zeros((0, 2), dtype=np.int64), first.float()[None][:0])
+        return KnownModels(np.zeros((0, 2), dtype=np.int64), first.float()[None][:0])
 
-    def with_pairs(self, pairs: IntArray, first: Tensor) -> tuple[Copies, IntArray]:
+    def with_pairs(self, pairs: IntArray, first: Tensor) -> tuple[KnownModels, IntArray]:
         """The copies with those of the given pairs, and the rows of these.
 
         A pair that has not gossiped yet knows the first model.
@@ -66,14 +66,14 @@ class Copies(NamedTuple):
             return self, rows
         more = first.float().repeat(len(new), 1)
         whole = np.concatenate([self.pairs, np.array(new, dtype=np.int64)])
-        return Copies(whole, torch.cat([self.held, more])), rows
+        return KnownModels(whole, torch.cat([self.held, more])), rows
 
 
 class Mixed(NamedTuple):
     """The models after gossip, one per row, and the copies."""
 
     models: Tensor
-    copies: Copies
+    copies: KnownModels
 
 
 class CodedLinks(NamedTuple):
@@ -99,7 +99,7 @@ class CodedLinks(NamedTuple):
 
 def mix_coded(
     models: Tensor,
-    copies: Copies,
+    copies: KnownModels,
     first: Tensor,
     weights: FloatArray,
     gossip_steps: int,
@@ -145,10 +145,10 @@ def mix_coded(
     if models.is_cuda or threads == 1 or work < gossip.HEAVY:
         for start in starts:
             mix_columns(start)
-        return Mixed(mixed, Copies(copies.pairs, held))
+        return Mixed(mixed, KnownModels(copies.pairs, held))
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(mix_columns, starts))
-    return Mixed(mixed, Copies(copies.pairs, held))
+    return Mixed(mixed, KnownModels(copies.pairs, held))
 
 
 def _has_kernel(models: Tensor, codec: str) -> bool:

@@ -16,7 +16,7 @@ from fedrt.errors import InputError
 from fedrt.learning.aggregators import averaging_weights
 from fedrt.learning.codecs import Codec, ErrorFeedback, first_states
 from fedrt.learning.codecs.guard import Guard
-from fedrt.learning.coded_gossip import Copies, mix_coded
+from fedrt.learning.coded_gossip import KnownModels, mix_coded
 from fedrt.learning.devices import devices_of
 from fedrt.learning.distances import average, distance_to_average, pairwise_distance
 from fedrt.learning.engines.engine import HoldsStates, Screening, Trained, TrainingOrder
@@ -59,7 +59,7 @@ class Trainer:
         self.guard: Guard | None = None
         self._start_coding(setup.method.codec)
         self.servers, self.variates = servers_of(setup), variates_of(setup)
-        self.copies = Copies.none(self._first())
+        self.copies = KnownModels.none(self._first())
         """What the edge servers know of each other's models, where their gossip is coded."""
         self.devices = devices_of(setup)
         self.loss_sum, self.steps = 0.0, 0
@@ -158,7 +158,9 @@ class Trainer:
         metrics["wall_s"], self.began = now - self.began, now
         return metrics
 
-    def _mixed(self, mixing: FloatArray, steps: int, codec: str) -> tuple[torch.Tensor, Copies]:
+    def _mixed(
+        self, mixing: FloatArray, steps: int, codec: str
+    ) -> tuple[torch.Tensor, KnownModels]:
         """The edge models after gossip, and what servers then know of each other's."""
         if codec == "none":
             return mix(self.models, mixing, steps), self.copies
@@ -280,14 +282,14 @@ class Trainer:
         if self.variates is not None:
             self.variates.restore(state)
             remembered = [*remembered, *self.variates.state().values()]
-        self.copies = Copies.none(self._first())
+        self.copies = KnownModels.none(self._first())
         if "copies" in state:
             self.copies = self._restored(state)
             remembered += [self.copies.pairs, np.ascontiguousarray(state["copies"])]
         self.key = digest(b"restored", np.ascontiguousarray(state["models"]), *remembered)
         self.began = time.monotonic()
 
-    def _restored(self, state: Mapping[str, NDArray[Any]]) -> Copies:
+    def _restored(self, state: Mapping[str, NDArray[Any]]) -> KnownModels:
         """The copies in a saved state; an error if they are not those of these edge servers."""
         held = np.array(state["copies"], dtype=np.float32)
         pairs = np.array(state.get("pairs", np.zeros((0, 2))), dtype=np.int64)
@@ -295,7 +297,7 @@ class Trainer:
         whole = pairs.ndim == 2 and pairs.shape[1] == 2 and held.shape == shape
         if not whole or not ((pairs >= 0) & (pairs < len(self.models))).all():
             raise InputError(f"the checkpoint's copies are {held.shape}, of {pairs.shape} servers")
-        return Copies(pairs, torch.from_numpy(held).to(self.models.device))
+        return KnownModels(pairs, torch.from_numpy(held).to(self.models.device))
 
 
 def servers_of(setup: Setup) -> Servers | None:

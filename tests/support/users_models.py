@@ -188,3 +188,19 @@ class Least(nn.Module):
 
     def forward(self, x):
         return self.head(fn.relu(self.norm(self.conv(x))).flatten(1))
+
+
+class HalfFrozen(nn.Module):
+    """A frozen convolution with a trained one and a trained layer after it."""
+
+    def __init__(self, shape, classes):
+        super().__init__()
+        self.body = nn.Conv2d(shape[0], 4, 3, padding=1).requires_grad_(False)
+        self.more = nn.Conv2d(4, 8, 3, padding=1)
+        self.norm = nn.BatchNorm2d(8)
+        self.mid = nn.Linear(8, 8).requires_grad_(False)
+        self.head = nn.Linear(8, classes)
+
+    def forward(self, x):
+        x = torch.tanh(self.norm(self.more(torch.tanh(self.body(x))))).mean((2, 3))
+        return self.head(torch.tanh(self.mid(x)))

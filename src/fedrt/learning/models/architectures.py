@@ -230,7 +230,7 @@ def model_code(model: nn.Module) -> Iterator[None]:
 
 def parameter_count(model: nn.Module) -> int:
     """The number of trainable parameters."""
-    return sum(p.numel() for p in model.parameters())
+    return sum(p.numel() for p in model.parameters() if p.requires_grad)
 
 
 def forward_multiply_adds(model: nn.Module, shape: Shape, integers: bool = False) -> float:

@@ -1,7 +1,8 @@
 """Modules whose whole state is one flat vector, so that averaging and mixing are plain sums.
 
 Parameters come first, then floating-point buffers, then whole-number buffers (counts of batches),
-which are averaged like the rest and rounded when put back.
+which are averaged like the rest and rounded when put back. Parameters that do not train
+(`requires_grad = False`) are no part of it: all devices have them, and they stay as they are.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ class FlatModel:
 
     def __init__(self, module: nn.Module, dtype: torch.dtype, device: torch.device) -> None:
         self.module = module.to(device=device, dtype=dtype)
-        parameters = list(self.module.parameters())
+        parameters = [held for held in self.module.parameters() if held.requires_grad]
         buffers = list(self.module.buffers())
         floats = [buffer for buffer in buffers if buffer.is_floating_point()]
         self.counts = [buffer for buffer in buffers if not buffer.is_floating_point()]
@@ -92,7 +93,7 @@ def _layout(module: nn.Module) -> list[Place]:
     """The positions of all parameters and buffers, in the order of the vector."""
     buffers = list(module.named_buffers())
     found: list[tuple[str, Literal["parameter", "buffer", "count"], Tensor]] = [
-        *((name, "parameter", tensor) for name, tensor in module.named_parameters()),
+        *((name, "parameter", p) for name, p in module.named_parameters() if p.requires_grad),
         *((name, "buffer", b) for name, b in buffers if b.is_floating_point()),
         *((name, "count", b) for name, b in buffers if not b.is_floating_point()),
     ]

@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as fn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+
+@contextmanager
+def plain_attention() -> Iterator[None]:
+    """Attention layers by their plain operations in the block: the fused ones know no copies."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with sdpa_kernel(SDPBackend.MATH):
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
 
 
 def knows(layer: nn.Module) -> bool:

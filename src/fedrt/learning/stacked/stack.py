@@ -116,13 +116,15 @@ class StackedModule:
             how = "all of it runs under vmap, or copy by copy where that cannot be"
             self.notes.append(f"the model cannot be traced ({why}); {how}")
         self.other_names = _other_names(module)
+        self.frozen = [name for name, p in module.named_parameters() if not p.requires_grad]
         self.one_by_one = False
         self.layers = dict(module.named_modules())
         self._find_unknown()
 
     def signature(self) -> str:
         """A text that is equal only for modules that run the same way on the same tensors."""
-        if self.graph is None or self.notes:
+        if self.graph is None or self.notes or self.frozen:
+            # What does not train is written into a program, and the text says nothing of it.
             return f"{self.notes} {self.number}"
         lines = [str(self.training), str(self.grouped_gradients), self.form]
         held = {name for name, _ in self.module.named_parameters()}
@@ -148,8 +150,10 @@ class StackedModule:
         """The outputs (copies, batch, classes) for inputs (copies, batch, ...).
 
         Parameters and buffers have the copies on their first axis; in training buffers change in
-        place.
+        place. Parameters that do not train are the module's own, for all copies.
         """
+        if self.frozen:
+            parameters = {**parameters, **self._frozen(len(inputs))}
         parameters, buffers = self._all_names(parameters), self._all_names(buffers)
         # Of a model not traced, layers see whether they train: `training` is no constant there.
         self.module.train(self.training)
@@ -160,6 +164,11 @@ class StackedModule:
         interpreter = _Stacker(self.module, self.graph, parameters, buffers, count, grouped)
         interpreter.form = "grouped" if grouped else self.form
         return interpreter.run(Copies(inputs, count, is_folded=False)).apart()
+
+    def _frozen(self, count: int) -> dict[str, Tensor]:
+        """The parameters that do not train, as if every copy had its own."""
+        held = {name: self.module.get_parameter(name).detach() for name in self.frozen}
+        return {name: tensor.expand(count, *tensor.shape) for name, tensor in held.items()}
 
     def _all_names(self, held: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The tensors under all names that the module has for them; tied ones have several."""
@@ -180,7 +189,8 @@ class StackedModule:
             run: Callable[..., Tensor] = vmap(one, randomness="different")
             before = {name: held.clone() for name, held in buffers.items()}
             try:
-                return run(dict(parameters), dict(buffers), inputs)
+                with layers.plain_attention():
+                    return run(dict(parameters), dict(buffers), inputs)
             except RuntimeError:
                 # What depends on values, as a branch does, cannot be done for all copies at once.
                 self.one_by_one = True
@@ -343,7 +353,8 @@ class _Stacker(fx.Interpreter):
             name: tensor.clone() for name, tensor in own.items() if prefix + name in self.buffers
         }
         try:
-            return self._apart(call, (held, *args), kwargs)
+            with layers.plain_attention():
+                return self._apart(call, (held, *args), kwargs)
         except RuntimeError:
             # A layer that looks at values, as batch norm with a plain mean does at its count.
             for name, tensor in kept.items():

@@ -11,6 +11,7 @@ import sys
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 from kill_campaign import differences
 from support.children import LIMIT_S, environment
@@ -116,6 +117,52 @@ def test_a_run_on_a_cluster_of_its_own_is_that_of_stacked(tmp_path):
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == json.loads((path / "summary.json").read_text())
     assert differences(whole, path) == []
+
+
+OBJECTS = """
+import sys
+import numpy as np
+import torch
+import fedrt
+
+class Net(torch.nn.Module):
+    def __init__(self, shape, classes):
+        super().__init__()
+        self.head = torch.nn.Linear(4, classes)
+
+    def forward(self, x):
+        return self.head(x)
+
+rng = np.random.default_rng(0)
+x = rng.normal(size=(120, 4)).astype("float32")
+data = (x[:100], (x[:100].sum(1) > 0).astype(int), x[100:], (x[100:].sum(1) > 0).astype(int))
+few = {"rounds.edge_rounds": 1, "rounds.local_steps": 2, "fleet.num_devices": 16}
+for engine in ("stacked", "ray"):
+    run = fedrt.run(
+        settings=few, model=Net, data=data, rounds=2, engine=engine, chunk=2, device="cpu",
+        workers=1 if engine == "stacked" else 2, progress=False,
+    )
+    print(run.rounds["loss"].tolist())
+"""
+
+
+@needs_ray
+@pytest.mark.slow
+def test_objects_of_a_script_reach_the_workers_of_a_cluster(tmp_path):
+    """They are in no module that a worker could import; the script is not run again there."""
+    (tmp_path / "script.py").write_text(OBJECTS)
+    done = subprocess.run(
+        [sys.executable, "script.py"],
+        cwd=tmp_path,
+        env=environment(ROOT / "src"),
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    here, there = (json.loads(line) for line in done.stdout.splitlines())
+    np.testing.assert_allclose(here, there, rtol=1e-5)  # sums in the order of the workers
 
 
 @needs_ray

@@ -17,7 +17,17 @@ from fedrt.cli.parser import Parser, with_options
 SOURCE = ROOT / "src" / "fedrt"
 
 ORDER = [
-    {"errors", "units", "graph", "seeding", "arrays", "validation", "quantities", "messages"}
+    {
+        "errors",
+        "units",
+        "graph",
+        "seeding",
+        "arrays",
+        "validation",
+        "quantities",
+        "settings",
+        "messages",
+    }
     | {"system"},
     {"scenario"},
     {"measures"},

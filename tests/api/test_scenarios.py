@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import fields
 from functools import partial
 
 import numpy as np
@@ -10,8 +11,9 @@ import pytest
 from support.tiny import tiny
 
 import fedrt
+from fedrt import settings
 from fedrt.cli import main
-from fedrt.scenario import load_scenario, read_scenario, scenario_text
+from fedrt.scenario import load_scenario, model, read_scenario, scenario_text
 from fedrt.scenario.layers import given_path, import_path
 
 
@@ -124,3 +126,17 @@ def test_a_given_path_goes_to_other_processes_with_its_object():
     there = pickle.loads(pickle.dumps(given_path(len)))
     assert (path, there) == ("python:int", "python:len")
     assert there.offer([1, 2]) == 2
+
+
+@pytest.mark.parametrize(
+    ("typed", "section"),
+    [
+        (settings.FleetSettings, model.Fleet),
+        (settings.RoundsSettings, model.Rounds),
+        (settings.LearningSettings, model.Learning),
+        (settings.ControlSettings, model.Control),
+        (settings.Sections, model.Scenario),
+    ],
+)
+def test_type_checkers_know_every_setting(typed, section):
+    assert set(typed.__annotations__) == {field.name for field in fields(section)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from fedrt.api.asked import Objects, PolicyLike, Settings, read_policy, read_settings
 from fedrt.decision import RoundState, load_state, plan_round, read_state
@@ -12,11 +12,12 @@ from fedrt.policies import make_policy
 from fedrt.scenario import Scenario, load_scenario
 from fedrt.scenario.layers import plain, without_none
 from fedrt.scenario.load import Source
+from fedrt.settings import Sections
 from fedrt.system.plugins import offered
 
 
 def scenario(
-    source: Source | None = "quickstart", settings: Settings = (), **sections: Any
+    source: Source | None = "quickstart", settings: Settings = (), **sections: Unpack[Sections]
 ) -> Scenario:
     """The scenario of a shipped one's name or a TOML file, with settings changed.
 
@@ -25,7 +26,7 @@ def scenario(
     the whole scenario.
     """
     if source is None:
-        named = {"name": "scenario", "description": ""} | sections
+        named = {"name": "scenario", "description": "", **sections}
         return Scenario.read(without_none(plain(named)))
     found = load_scenario(source, read_settings(settings))
     return found.with_(**sections) if sections else found

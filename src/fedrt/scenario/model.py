@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 from fedrt import quantities as q
 from fedrt.errors import InputError
@@ -56,6 +56,9 @@ from fedrt.scenario.trace import Custom as Custom
 from fedrt.scenario.trace import ScaledTrace as ScaledTrace
 from fedrt.scenario.trace import Trace
 from fedrt.validation import Either, Flag, Listed, OneOf, Real, Text, Whole
+
+if TYPE_CHECKING:
+    from fedrt.settings import Sections
 
 SCHEMA_VERSION = 1
 MEASURED = "measured"
@@ -357,7 +360,7 @@ class Scenario:
             raise InputError(found)
         return scenario
 
-    def with_(self, **sections: Any) -> Scenario:
+    def with_(self, **sections: Unpack[Sections]) -> Scenario:
         """A copy with settings changed, checked: `with_(fleet={"num_devices": 100})`.
 
         Sections are tables as in a TOML file, and change what they name; None takes a setting

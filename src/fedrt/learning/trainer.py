@@ -253,10 +253,10 @@ class Trainer:
         if self.codec_state is not None:
             # A copy: training goes on in the tensor itself.
             found["codec_state"] = self.codec_state.cpu().numpy().copy()
-        if len(self.copies.pairs):
-            found["copies"], found["pairs"] = self.copies.held.cpu().numpy(), self.copies.pairs
         if self.guard is not None:
             found["guard"] = self.guard.state()
+        if len(self.copies.pairs):
+            found["copies"], found["pairs"] = self.copies.held.cpu().numpy(), self.copies.pairs
         return found
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:

@@ -85,7 +85,7 @@ def run_rounds(
     """
     ledger = open_ledger(world) if ledger is None else ledger
     belief = Belief.first(world.base_graph, executor.start) if belief is None else belief
-    least = LeastCodecs.first(world.fleet.num_devices) if least is None else least
+    least = LeastCodecs.first(world) if least is None else least
     if world.scenario.control.budgets == "strict":
         _refuse_hopeless_budgets(world)
     menu = menu_of(world.scenario) if chooses_codecs(policy) else None

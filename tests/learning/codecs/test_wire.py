@@ -63,7 +63,7 @@ def test_what_is_wrong_is_named(codec):
 
 
 def sealed(codec: str, *parts: np.ndarray) -> bytes:
-    return seal(codec, SIZE, b"".join(part.tobytes() for part in parts))
+    return seal(codec, SIZE, *(np.ascontiguousarray(part) for part in parts))
 
 
 SCALES = np.full(2, 0x3F80, np.uint16)

@@ -62,7 +62,7 @@ class Blocks:
         packed = np.empty(-(-self.bits * len(vector) // 8), dtype=np.uint8)
         share = np.float32(self.grid.share)
         encode_blocks(vector, self.bits, share, self.grid.most, scales, packed)
-        return seal(self.name, len(vector), scales.tobytes() + packed.tobytes())
+        return seal(self.name, len(vector), scales.astype("<u2", copy=False), packed)
 
     def decode(self, message: bytes, numbers: int | None = None) -> Tensor:
         """The vector that a message stands for."""

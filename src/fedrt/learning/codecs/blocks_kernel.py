@@ -49,10 +49,20 @@ def inverse_of(scale: Any, f: Floats, i: Any) -> Any:  # pragma: no cover - comp
 
 
 @compiled(cache=True, nogil=True)
+def all_finite(numbers: Floats) -> bool:  # pragma: no cover - compiled
+    """Whether all numbers of a vector are finite."""
+    raw = numbers.view(np.int32)
+    greatest = np.int32(0)
+    for k in range(len(raw)):
+        greatest = max(greatest, raw[k] & np.int32(0x7FFFFFFF))
+    return bool(greatest < NOT_FINITE)
+
+
+@compiled(cache=True, nogil=True)
 def encode_blocks(
     numbers: Floats, bits: int, share: Any, most: int, scales: Any, packed: Bytes
-) -> bool:  # pragma: no cover - compiled
-    """Fill in the scales and packed levels of a vector; false if a number is not finite."""
+) -> None:  # pragma: no cover - compiled
+    """Fill in the scales and packed levels of a vector of finite numbers."""
     levels, size = (1 << (bits - 1)) - 1, len(numbers)
     raw = numbers.view(np.int32)
     f, codes = np.empty(1, np.float32), np.zeros(BLOCK, np.uint8)
@@ -64,8 +74,6 @@ def encode_blocks(
         greatest = np.int32(0)
         for k in range(count):
             greatest = max(greatest, raw[start + k] & np.int32(0x7FFFFFFF))
-        if greatest >= NOT_FINITE:
-            return False
         scale = block_scale(greatest, share, most, f, i)
         scales[b] = scale
         inverse = inverse_of(scale, f, i)
@@ -81,7 +89,6 @@ def encode_blocks(
         codes[count:] = 0
         first = b * (BLOCK // 8) * bits
         _pack(codes, bits, packed[first : first + (count * bits + 7) // 8])
-    return True
 
 
 @compiled(cache=True, nogil=True)

@@ -29,7 +29,7 @@ class Floats:
         if self.half:
             vector = vector.clip(-MOST_HALF, MOST_HALF)
         body = vector.astype("<f2" if self.half else "<f4", copy=False)
-        return seal(self.name, len(vector), body.tobytes())
+        return seal(self.name, len(vector), body)
 
     def decode(self, message: bytes, numbers: int | None = None) -> Tensor:
         """The vector that a message stands for."""

@@ -56,9 +56,13 @@ def as_float32(numbers: Tensor) -> Tensor:
 
 def vector_of(numbers: Tensor, codec: str) -> NDArray[np.float32]:
     """A vector as an array of float32; an error if it is no vector of finite numbers."""
+    from fedrt.learning.codecs.blocks_kernel import all_finite
+
     if numbers.ndim != 1:
         raise MessageError(f"message of {codec}: of shape {tuple(numbers.shape)}: must be a vector")
-    if not bool(numbers.isfinite().all()):
+    found: NDArray[np.float32] = numbers.detach().cpu().contiguous().numpy()
+    if found.dtype != np.float32 and np.isfinite(found).all():
+        found = as_float32(torch.from_numpy(found)).numpy()
+    if found.dtype != np.float32 or not all_finite(found):
         raise MessageError(f"message of {codec}: not all numbers are finite: they must be")
-    found: NDArray[np.float32] = as_float32(numbers.detach().cpu()).contiguous().numpy()
     return found

@@ -27,8 +27,7 @@ class TopK:
         """The message of a vector."""
         vector = vector_of(numbers, self.name)
         kept = np.flatnonzero(greatest(torch.from_numpy(vector)[None], self.share)[0].numpy())
-        body = kept.astype("<u4").tobytes() + vector[kept].astype("<f4").tobytes()
-        return seal(self.name, len(vector), body)
+        return seal(self.name, len(vector), kept.astype("<u4"), vector[kept].astype("<f4"))
 
     def decode(self, message: bytes, numbers: int | None = None) -> Tensor:
         """The vector that a message stands for."""
@@ -62,7 +61,11 @@ def greatest(rows: Tensor, share: float) -> Tensor:
     if not sent:
         return torch.zeros_like(size, dtype=torch.bool)
     # Which of equal numbers a library's search finds is its own affair: only the border is used.
-    border = size.topk(sent, dim=1, sorted=True).values[:, -1:]
+    if size.device.type == "cpu":
+        place = size.shape[1] - sent
+        border = torch.from_numpy(np.partition(size.numpy(), place, axis=1)[:, place : place + 1])
+    else:
+        border = size.topk(sent, dim=1, sorted=True).values[:, -1:]
     above, equal = size > border, size == border
     left = sent - above.sum(1, keepdim=True)
     return above | (equal & (equal.cumsum(1) <= left))

@@ -8,6 +8,10 @@ from __future__ import annotations
 
 import struct
 import zlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fedrt.errors import MessageError
 from fedrt.messages import CODEC_NAMES, HEADER_BYTES, message_bytes
@@ -20,10 +24,14 @@ MOST_NUMBERS = 2**32 - 1
 """The greatest number of numbers in a message: places have 32 bits."""
 
 
-def seal(codec: str, numbers: int, body: bytes) -> bytes:
-    """The message of a codec whose bytes after the header are given."""
+def seal(codec: str, numbers: int, *parts: NDArray[Any]) -> bytes:
+    """The message of a codec whose bytes after the header are those of the arrays."""
     front = _FRONT.pack(MAGIC, VERSION, CODEC_NAMES.index(codec), numbers)
-    return b"".join((front, _CHECK.pack(zlib.crc32(body, zlib.crc32(front))), body))
+    check = zlib.crc32(front)
+    views = [memoryview(part.reshape(-1).view(np.uint8)) for part in parts]  # type: ignore[arg-type]
+    for view in views:
+        check = zlib.crc32(view, check)
+    return b"".join((front, _CHECK.pack(check), *views))
 
 
 def unseal(

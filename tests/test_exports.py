@@ -145,6 +145,14 @@ def test_an_unknown_name_is_an_attribute_error():
         exec("from fedrt.control import alocate")
 
 
+def test_folders_are_found_without_being_imported_first():
+    code = "import fedrt; print(fedrt.policies.FedRT.name, fedrt.learning.tasks.__name__)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=True, timeout=LIMIT_S
+    )
+    assert done.stdout == b"fedrt fedrt.learning.tasks\n"
+
+
 def test_looking_at_the_exports_loads_nothing_heavy():
     code = (
         "import sys, fedrt, fedrt.control, fedrt.cost, fedrt.world, fedrt.runs, fedrt.records;"

@@ -180,6 +180,10 @@ def test_a_comparison_without_training_is_the_estimate_of_the_command(where, cap
         ours, theirs = (at / name / "rounds.parquet" for at in (study.folder, where / "typed"))
         assert ours.read_bytes() == theirs.read_bytes()
     assert "accuracy" not in study.rounds
+    assert study.plot("accuracy", against="time").axes[0].get_ylabel() == "energy_j_mean"
+    assert "so that there is no accuracy" in capsys.readouterr().err
+    with pytest.raises(fedrt.InputError, match='"energy_j_maen": must be a column'):
+        study.plot("energy_j_maen")
 
 
 class Fails(Net):

@@ -11,7 +11,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedrt.api.session import note
 from fedrt.errors import InputError
+from fedrt.measures import MEASURES, measure_of
 from fedrt.records.directory import run_name
 from fedrt.records.summary import Summary
 from fedrt.report.curves import curve_figure
@@ -28,6 +30,12 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 Results = Mapping[str, Sequence[Summary]]
+
+OF_MODELS = {
+    *("loss", "consensus", "wall_s"),
+    *(name for each in MEASURES.values() for m in each for name in (m.name, *m.edge_names)),
+}
+"""The quantities that only runs with training have."""
 
 
 class Page:
@@ -166,17 +174,21 @@ class RunsResult(Result):
     def plot(self, quantity: str | None = None, against: str = "time") -> Figure:
         """A quantity over the runs: a column of `rounds` against `time`, `energy` or `round`.
 
-        The mean over seeds with their range; by default the accuracy, or the energy of runs that
-        did not train.
+        The mean over seeds with their range; by default what the task measures, such as accuracy.
+        Of runs without training the energy is drawn, whatever is asked of their models.
         """
         from pyarrow import parquet
 
-        trained = all(run.get("trained") for runs in self.outcomes.values() for run in runs)
+        every = [run for runs in self.outcomes.values() for run in runs]
+        trained = all(run.get("trained") for run in every)
+        quantity = quantity or (measure_of(every[0]).name if trained else "energy_j_mean")
+        if not trained and quantity in OF_MODELS:
+            note(f"note: nothing was trained, so that there is no {quantity}: energy is drawn")
+            quantity = "energy_j_mean"
         tables: dict[str, list[Any]] = {policy: [] for policy in self.outcomes}
         for policy, _, folder in self._each:
             table = parquet.read_table(folder / "rounds.parquet")
             tables[policy].append({name: table[name].to_numpy() for name in table.column_names})
-        quantity = quantity or ("accuracy" if trained else "energy_j_mean")
         return curve_figure(tables, quantity, against, self.labels)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -22,16 +23,18 @@ def export(package: str, modules: Mapping[str, str]) -> Exports:
     """The `__getattr__`, `__dir__` and `__all__` of a package that exports names of its modules.
 
     `modules` gives for each module, as seen from the package, the names to export, separated by
-    spaces.
+    spaces. Its modules and folders are found as well, without being imported first.
     """
     homes = {
         name: f"{package}.{module}" for module, names in modules.items() for name in names.split()
     }
 
     def load(name: str) -> Any:
-        if name not in homes:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(homes[name]), name)
+        if name in homes:
+            return getattr(import_module(homes[name]), name)
+        if not name.startswith("_") and find_spec(f"{package}.{name}") is not None:
+            return import_module(f"{package}.{name}")
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     def names() -> list[str]:
         inside = vars(sys.modules[package]).items()

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 FloatArray = NDArray[np.float64]
 
-# Okabe and Ito's colours, which people with any colour vision can tell apart.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#000000", "#56B4E9")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (7, 2)), (0, (1, 3)))
+# Okabe and Ito's colours, which people with any colour vision can tell apart; grey, not yellow.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#000000", "#56B4E9", "#777777")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (7, 2)), (0, (1, 3)), (0, (3, 1, 1, 1)))
 GREY = "#666666"
 FRONT: dict[str, Any] = {"color": "#cccccc", "linewidth": 4}
 OVER: dict[str, Any] = {"ls": "none", "marker": "o", "ms": 14, "mfc": "none", "mec": GREY}

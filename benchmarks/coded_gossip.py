@@ -1,12 +1,13 @@
 """What coded gossip adds to the distance between edge models, and how long its steps take.
 
     python benchmarks/coded_gossip.py [--save FILE]
+    python benchmarks/coded_gossip.py --seldom [--save FILE]
     python benchmarks/coded_gossip.py --training [--save FILE]
     python benchmarks/coded_gossip.py --speed [--device cuda] [--save FILE]
 
 Models drift together and apart for 300 rounds, each of which ends in gossip. `left` is their
-distance to the average after it, over the last 200 rounds, as a multiple of what exact gossip with
-the same links, weights and steps leaves of the same drift; 'diverges' is beyond a thousand times.
+distance to the average after it, over the last 200 rounds, as a multiple of how far each drifts by
+itself in a round; null where it diverges. With `--seldom` most links are used every now and then.
 The training is that of `quickstart`, three seeds. The speed is that of a global round's ten steps
 between eight servers, all linked; first the device's results must be those of a processor to the
 bit.
@@ -77,14 +78,20 @@ def graphs() -> dict[str, list[NDArray[np.bool_]]]:
 
 
 def left_apart(
-    weights: list[NDArray[np.float64]], steps: int, codec: str | None, together: float
+    weights: list[NDArray[np.float64]], steps: int, codec: str | None, turns: int = 1
 ) -> float:
-    """The mean distance to the average after gossip; infinite if it diverges."""
+    """The mean distance to the average after gossip; infinite if it diverges.
+
+    All models drift in one direction, twice as far as each by itself; it changes every so many
+    rounds.
+    """
     rng = np.random.default_rng(1)
     models, first, found = torch.zeros(SERVERS, SIZE), torch.zeros(SIZE), []
-    copies = KnownModels.none(first)
+    copies, common = KnownModels.none(first), rng.normal(size=SIZE)
     for t in range(ROUNDS):
-        drift = together * rng.normal(size=SIZE) + rng.normal(size=(SERVERS, SIZE))
+        if t % turns == 0:
+            common = rng.normal(size=SIZE)
+        drift = 2 * common + rng.normal(size=(SERVERS, SIZE))
         models = models + torch.from_numpy(drift).float()
         now = weights[t % len(weights)]
         if codec is None:
@@ -97,6 +104,27 @@ def left_apart(
     return float(np.mean(found[SETTLED:]))
 
 
+def seldom() -> dict[str, Any]:
+    """What is left over a ring and one other link each round, in a drift of 50 rounds a turn."""
+    rng, ring = np.random.default_rng(2), graphs()["ring"][0]
+    links = []
+    for _ in range(ROUNDS):
+        one = ring.copy()
+        c, j = rng.choice(SERVERS, 2, replace=False)
+        one[c, j] = one[j, c] = True
+        links.append(one)
+    rows: dict[str, Any] = {}
+    for rule, weights_of in RULES.items():
+        weights = [weights_of(each) for each in links]
+        row: dict[str, Any] = {}
+        for codec in (None, *CODECS[:-1]):
+            left = {steps: _finite(left_apart(weights, steps, codec, 50)) for steps in (1, 2, 4)}
+            row[codec or "exact"] = left
+        rows[rule] = row
+        print("seldom", rule, json.dumps(row), flush=True)
+    return rows
+
+
 def agreement() -> dict[str, Any]:
     """For each kind of links, weights and codec: the step size, and what gossip leaves."""
     rows: dict[str, Any] = {}
@@ -105,17 +133,17 @@ def agreement() -> dict[str, Any]:
             weights = [weights_of(each) for each in links]
             row: dict[str, Any] = {"exact": {}, "step_size": {}, "left": {}, "undamped": {}}
             for steps in STEPS:
-                row["exact"][steps] = left_apart(weights, steps, None, 2.0)
+                row["exact"][steps] = left_apart(weights, steps, None)
             for codec in CODECS:
                 sizes = [_step_size(each, codec) for each in weights]
                 row["step_size"][codec] = min(sizes)
                 row["left"][codec] = {
-                    steps: _finite(left_apart(weights, steps, codec, 2.0)) for steps in STEPS
+                    steps: _finite(left_apart(weights, steps, codec)) for steps in STEPS
                 }
                 if min(sizes) < 1:
                     coded_gossip.damped = lambda mixing, loss: mixing  # type: ignore[assignment]
                     row["undamped"][codec] = {
-                        steps: _finite(left_apart(weights, steps, codec, 2.0)) for steps in STEPS
+                        steps: _finite(left_apart(weights, steps, codec)) for steps in STEPS
                     }
                     coded_gossip.damped = damped  # type: ignore[assignment]
             rows[f"{name}, {rule}"] = row
@@ -211,6 +239,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--speed", action="store_true")
     parser.add_argument("--training", action="store_true")
+    parser.add_argument("--seldom", action="store_true")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--save", type=Path)
@@ -218,8 +247,10 @@ def main() -> None:
     part: dict[str, Any]
     if args.speed:
         part = {"speed": speed(args.device, args.repeats)}
+    elif args.training:
+        part = {"training": training()}
     else:
-        part = {"training": training()} if args.training else {"agreement": agreement()}
+        part = {"seldom": seldom()} if args.seldom else {"agreement": agreement()}
     if args.save is not None:
         kept = json.loads(args.save.read_text()) if args.save.exists() else {}
         said = {"commit": commit(), "machine": machine(), "device": args.device}

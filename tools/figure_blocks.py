@@ -145,6 +145,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "table-in-brief": lambda: readme_table(table_rows()),
     "table": lambda: whole_table(table_rows()),
     "gossip-left": gossip_blocks.gossip_left,
+    "gossip-seldom": gossip_blocks.gossip_seldom,
     "gossip-trained": gossip_blocks.gossip_trained,
     "plus-said": plus_blocks.plus_said,
     "plus-table": plus_blocks.plus_table,

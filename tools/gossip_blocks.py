@@ -26,6 +26,19 @@ def gossip_left() -> str:
     return "\n".join(lines) + "\n"
 
 
+def gossip_seldom() -> str:
+    """What is left where most links are seldom used."""
+    rows = measured("coded_gossip").seldom
+    heads = ["exact", *(f"`{codec}`" for codec in CODECS)]
+    lines = ["| weights | steps | " + " | ".join(heads) + " |", "|---" * (len(heads) + 2) + "|"]
+    for rule in rows:
+        for steps in ("1", "2", "4"):
+            found = [rows[rule][codec][steps] for codec in ("exact", *CODECS)]
+            told = " | ".join(f"{value:.3f}" for value in found)
+            lines.append(f"| {rule} | {steps} | {told} |")
+    return "\n".join(lines) + "\n"
+
+
 def gossip_trained() -> str:
     """Whole runs on digits under two policies, by the codec of their gossip."""
     runs = measured("coded_gossip").training

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -30,6 +30,8 @@ from fedrt.messages import BLOCK, distortion
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
+CODED = 8
+"""What a coded step takes, in products of one without a codec."""
 NEAR = 8
 """Blocks of numbers of all models that a processor mixes at a time: what its caches hold."""
 
@@ -118,7 +120,7 @@ def mix_coded(
     size = len(first)
     links, pairs = CodedLinks.of(links_of(damped(weights, distortion(codec))))
     copies, rows = copies.with_pairs(pairs, first)
-    place = torch.from_numpy(rows).to(models.device)
+    rows_at = torch.from_numpy(rows).to(models.device) if models.is_cuda else rows
     mixed, held = torch.empty_like(models), copies.held.clone()
     mixed[:, size:] = mix(models[:, size:].float(), weights, gossip_steps)
     if not len(rows):
@@ -134,14 +136,15 @@ def mix_coded(
 
     def mix_columns(start: int) -> None:
         part = slice(start, min(start + columns, size))
-        own, copy = models[:, part].clone(), copies.held[place, part]
+        own, copy = take(models, slice(None), part), take(copies.held, rows_at, part)
         for _ in range(gossip_steps):
             code(own, copy)
             move(own, copy)
-        mixed[:, part], held[place, part] = own, copy
+        put(mixed, slice(None), part, own)
+        put(held, rows_at, part, copy)
 
     starts, threads = range(0, size, columns), torch.get_num_threads()
-    work = gossip_steps * len(links.weight) * size
+    work = CODED * gossip_steps * len(links.weight) * size
     if models.is_cuda or threads == 1 or work < gossip.HEAVY:
         for start in starts:
             mix_columns(start)
@@ -149,6 +152,24 @@ def mix_coded(
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(mix_columns, starts))
     return Mixed(mixed, KnownModels(copies.pairs, held))
+
+
+def take(rows: Tensor, which: Any, part: slice) -> Tensor:
+    """A copy of some columns of some rows.
+
+    On a processor by numpy: torch's threads would wait for each other over so little.
+    """
+    if rows.is_cuda:
+        return rows[which, part].clone()
+    return torch.from_numpy(rows.numpy()[which, part].copy())
+
+
+def put(rows: Tensor, which: Any, part: slice, new: Tensor) -> None:
+    """Replace some columns of some rows."""
+    if rows.is_cuda:
+        rows[which, part] = new
+    else:
+        rows.numpy()[which, part] = new.numpy()
 
 
 def _has_kernel(models: Tensor, codec: str) -> bool:

@@ -16,6 +16,7 @@ from fedrt.learning.engines import sending
 from fedrt.learning.engines.engine import DeviceResults, TrainingOrder
 from fedrt.learning.engines.sending import Uplink
 from fedrt.learning.setup import make_setup, make_stacked
+from fedrt.learning.stacked.compiled import compiled_coding
 from fedrt.learning.stacked.engine import FORMS
 from fedrt.messages import CODEC_NAMES, message_bytes
 from fedrt.world.simulated import SimulatedWorld
@@ -66,7 +67,8 @@ def through_uplink(names: list[str], program=None, dtype=torch.float32):
         menu=CODEC_NAMES,
     )
     results = DeviceResults.blank(order)
-    uplink = Uplink(ErrorFeedback("top-k", 0.1), SIZE, order, results)
+    coding = {} if program is None else {"program": program}
+    uplink = Uplink(ErrorFeedback("top-k", 0.1), SIZE, order, results, **coding)
     edge, place = torch.arange(DEVICES) % EDGES, np.arange(DEVICES)
     if program is None:
         uplink.send(place, models, edge, trained)
@@ -110,8 +112,11 @@ def test_stacked_updates_are_those_of_the_bytes(names):
     np.testing.assert_allclose(results.left_norm[usual], rest[usual], rtol=1e-5, atol=1e-30)
 
 
-def test_the_program_for_gpus_gives_the_same_bits():
-    models, states, _ = through_uplink(LEVELS, receive_blocks)
+@pytest.mark.parametrize("way", ["eager", pytest.param("compiled", marks=pytest.mark.slow)])
+def test_the_program_for_gpus_gives_the_same_bits(way):
+    """Compiled for a processor here; `benchmarks/codecs.py` does the same on a GPU."""
+    program = compiled_coding if way == "compiled" else (lambda tensors: receive_blocks)
+    models, states, _ = through_uplink(LEVELS, program)
     expected, left = by_bytes(LEVELS)
     np.testing.assert_array_equal(bits(models), bits(expected))
     np.testing.assert_array_equal(bits(states), bits(left))

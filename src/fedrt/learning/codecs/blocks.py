@@ -144,12 +144,13 @@ def receive_blocks(
     count: Tensor,
     share: Tensor,
     most: Tensor,
-) -> Tensor:
-    """Send what devices trained in float32 and replace it by what their servers decode.
+) -> tuple[Tensor, Tensor, Tensor]:
+    """What servers decode of models that devices trained in float32, and what these have left.
 
-    Device n started from the row edge[n] of `models`; its state in `states` is replaced too.
-    Returned are the squared norms of the updates and of what is left. One function of tensors, to
-    be compiled as a whole: a block of numbers is read and written once.
+    Device n started from the row edge[n] of `models`. The third tensor has the squared norms of
+    the updates and of what is left. One function of tensors, to be compiled as a whole: a block of
+    numbers is read and written once. Nothing is written in place, which a compiler may get wrong
+    for the last block of a row.
     """
     rows, size = trained.shape
     lacking = -size % BLOCK
@@ -166,6 +167,4 @@ def receive_blocks(
     left = torch.where(fine, whole - decoded, before)
     received = torch.where(fine, starts + decoded, mine + (whole - whole))
     squares = torch.stack([updates.square().sum(2).sum(1), left.square().sum(2).sum(1)])
-    trained.copy_(received.view(rows, -1)[:, :size])
-    states.copy_(left.view(rows, -1)[:, :size])
-    return squares
+    return received.view(rows, -1)[:, :size], left.view(rows, -1)[:, :size], squares

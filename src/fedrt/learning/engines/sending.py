@@ -21,7 +21,7 @@ BUFFER_BYTES = 4
 HEAVY = 2**20
 """Numbers that are worth a thread."""
 
-Program = Callable[..., Tensor]
+Program = Callable[..., tuple[Tensor, Tensor, Tensor]]
 """`receive_blocks`, or the same compiled for tensors of some sizes."""
 
 
@@ -129,15 +129,19 @@ class Uplink:
         # A program is compiled for whole chunks: the last device stands in for those that lack.
         count, lacking, size = len(names), len(trained) - len(names), self.size
         levels = grid_rows((*names, *names[-1:] * lacking), trained.device)
-        if count == len(trained) == len(states) and bool((row == np.arange(count)).all()):
-            given = [models[:, :size], edge, trained[:, :size], states, *levels]
-            return self.program(given)(*given)
-        at = torch.as_tensor(np.pad(row, (0, lacking), mode="edge"), device=states.device)
-        mine = states[at]
+        whole = count == len(trained) == len(states) and bool((row == np.arange(count)).all())
+        at = None
+        if not whole:
+            at = torch.as_tensor(np.pad(row, (0, lacking), mode="edge"), device=states.device)
+        mine = states if at is None else states[at]
         given = [models[:, :size], edge, trained[:, :size], mine, *levels]
-        squares = self.program(given)(*given)[:, :count]
-        states[at[:count]] = mine[:count]
-        return squares
+        received, left, squares = self.program(given)(*given)
+        trained[:, :size] = received
+        if at is None:
+            states.copy_(left)
+        else:
+            states[at[:count]] = left[:count]
+        return squares[:, :count]
 
     def _decoded(self, names: list[str], rows: Tensor) -> Tensor:
         """What the rows' messages decode to, each under its codec."""

@@ -112,6 +112,7 @@ def test_stacked_updates_are_those_of_the_bytes(names):
     np.testing.assert_allclose(results.left_norm[usual], rest[usual], rtol=1e-5, atol=1e-30)
 
 
+@pytest.mark.filterwarnings("default")  # the compiler's own
 @pytest.mark.parametrize("way", ["eager", pytest.param("compiled", marks=pytest.mark.slow)])
 def test_the_program_for_gpus_gives_the_same_bits(way):
     """Compiled for a processor here; `benchmarks/codecs.py` does the same on a GPU."""

@@ -66,11 +66,12 @@ class Objects:
     def name(self, thing: Any) -> str:
         """The path of an object among others, which may have the same name."""
         path, number = given_path(thing), 1
+        own = path.partition(":")[2]
         while isinstance(path, GivenPath) and (
             path in self.found and self.found[path].thing is not thing
         ):
             number += 1
-            path = given_path(thing, f"{path.partition(':')[2].partition('_')[0]}_{number}")
+            path = given_path(thing, f"{own}_{number}")
         return self.add(path)
 
 

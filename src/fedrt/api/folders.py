@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from fedrt.errors import InputError, reason
-from fedrt.records.directory import asks_for_code, read_opened
+from fedrt.records.directory import asks_for_code, code_in
 from fedrt.records.overwrite import remove_results
-from fedrt.scenario import load_scenario
-from fedrt.scenario.code import import_paths
 from fedrt.system.files import TakenError, free_name
 from fedrt.system.plugins import PYTHON
 from fedrt.validation import shown
@@ -69,10 +68,7 @@ def again(command: str, path: Path) -> str:
 
 def needs_objects(path: Path) -> bool:
     """Whether the folder's run or study is made from objects of Python code."""
-    run = read_opened(path, "a folder of results")
-    policies = [run.get("policy"), *(run.get("policies") or ())]
-    paths = [*import_paths(load_scenario(path / "config.toml")).values(), *policies]
-    return any(isinstance(each, str) and each.startswith(f"{PYTHON}:") for each in paths)
+    return any(re.search(rf"\b{PYTHON}:", text) for text in code_in(path))
 
 
 def refuse_given(parameter: str, place: str, given: Sequence[str]) -> None:

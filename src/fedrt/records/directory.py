@@ -259,10 +259,18 @@ def read_opened(path: Path, what: str) -> dict[str, Any]:
 
 def asks_for_code(path: Path) -> bool:
     """Whether resuming the run in a folder would load a user's own code by import path."""
+    return any(":" in text for text in code_in(path))
+
+
+def code_in(path: Path) -> list[str]:
+    """The texts in a folder of results that may name a user's own code, policies and others."""
     run = read_opened(path, "a folder of results")
-    policies = [run.get("policy"), *(run.get("policies") or ())]
-    own = any(isinstance(name, str) and ":" in name for name in policies)
-    return own or bool(import_paths(load_scenario(path / "config.toml")))
+    study = run.get("study")
+    asked = study if isinstance(study, dict) else {}
+    named = [run.get("policy"), *(run.get("policies") or ())]
+    named += [asked.get("policy"), asked.get("policies")]
+    named += import_paths(load_scenario(path / "config.toml")).values()
+    return [name for name in named if isinstance(name, str)]
 
 
 def _read_json(path: Path) -> Any:

@@ -44,6 +44,7 @@ METHODS: dict[str, tuple[str, ...]] = {
     "FedAvgM 0.5": ('learning.server_optimiser={kind="fedavgm",learning_rate=0.5,momentum=0.5}',),
     "weight decay": (DECAY,),
     "cosine and weight decay": (COSINE, DECAY),
+    "clipping 1": ("learning.clip_norm=1.0",),
     "step at 80": ('learning.schedule={kind="step",every=80,factor=0.1}',),
     "AdamW 0.001": ('learning.optimiser={kind="adamw"}', "learning.learning_rate=0.001"),
 }

@@ -1,4 +1,4 @@
-"""Coded gossip in the JSON contract of one decision: its messages, what was missed, its codec."""
+"""Coded gossip in the JSON contract of one decision: its messages and its codec."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 from support.paths import EXAMPLES
+from support.states import random_state
 
 from fedrt.decision import plan_round
 from fedrt.errors import InputError
@@ -45,6 +46,19 @@ def test_coded_gossip_takes_its_messages(policy):
         took[c], took[c2] = max(took[c], link_s), max(took[c2], link_s)
     assert [edge["backhaul_s"] for edge in answer["edges"]] == pytest.approx(took, rel=1e-12)
     assert "codec" not in gossip
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("policy", POLICIES)
+def test_messages_of_an_eighth_are_links_eight_times_as_fast(policy, seed):
+    """Nothing but the seconds of links tells a policy how long messages are: the plan is equal."""
+    state = random_state(seed, edges=5) | {"schema_version": 2, "contraction_limit": 0.2}
+    short = state | {"gossip_bits": state["model_bits"] / 8}
+    fast = [[8 * bps for bps in row] for row in state["backhaul_bps"]]
+    answers = [plan_round(each, policy) for each in (short, state | {"backhaul_bps": fast})]
+    assert answers[0] == answers[1]
+    if policy in ("fedrt", "static-r", "fedrt-plus"):
+        assert answers[0]["round_time_s"] < plan_round(state, policy)["round_time_s"]
 
 
 def test_a_codec_of_the_gossip_is_answered_in_version_2():

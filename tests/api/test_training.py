@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import pandas
 import pytest
 import torch
 from support.tiny import as_options, tiny
@@ -112,6 +113,25 @@ def test_data_in_every_form_train_alike(where, form):
     np.savez(where / "same.npz", **given["dict"])
     same = train(model=Net, data=where / "same.npz", engine="sequential")
     assert run.rounds["loss"].tolist() == same.rounds["loss"].tolist()
+
+
+@pytest.mark.parametrize("form", ["arrays", "sets"])
+def test_every_device_gets_the_samples_of_its_owner(where, form):
+    x, y, x_test, y_test = arrays()
+    owner = np.repeat(np.arange(7), [20, 10, 15, 15, 10, 20, 10])
+    given = dict(zip(("x_train", "y_train", "x_test", "y_test"), arrays(), strict=True))
+    if form == "sets":
+        pairs = ((torch.from_numpy(a), torch.from_numpy(b)) for a, b in ((x, y), (x_test, y_test)))
+        given = dict(zip(("train", "test"), (TensorDataset(*pair) for pair in pairs), strict=True))
+    run = fedrt.run(
+        tiny(SMALL, 'learning.partition={kind="owner"}'),
+        model=Plain,
+        data={**given, "owner_train": owner},
+        engine="sequential",
+        progress=False,
+    )
+    held = pandas.read_parquet(run.folder / "partition.parquet").groupby("device")["samples"].sum()
+    assert sorted(held) == sorted(np.bincount(owner))
 
 
 def test_objects_reach_worker_processes(where):

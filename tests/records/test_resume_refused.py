@@ -40,7 +40,7 @@ def fill_up(monkeypatch, after):
     monkeypatch.setattr(Path, "replace", full)
 
 
-@pytest.mark.parametrize("after", [0, 1, 2, 3, 8, 9, 10])
+@pytest.mark.parametrize("after", [0, 1, 2, 3, 4, 9, 10, 11])
 def test_a_full_disk_is_one_line_and_nothing_is_lost(
     after, untouched, tmp_path, monkeypatch, capsys
 ):
@@ -54,8 +54,9 @@ def test_a_full_disk_is_one_line_and_nothing_is_lost(
     assert err.startswith(f"{run}/")
     assert err.endswith(": cannot be written: No space left on device\n")
     assert not list(run.rglob(f"*{TORN}"))
-    # identity, partition, record, checkpoint, four tables; then a record and a checkpoint a round
-    kept = {0: 0, 1: 0, 2: 0, 3: 0, 8: 1, 9: 1, 10: 2}[after]
+    # identity, partition, inputs, record, checkpoint, four tables; then a record and a checkpoint
+    # a round
+    kept = {9: 1, 10: 1, 11: 2}.get(after, 0)
     assert len(checkpoints_of(run)) == kept
     notes = resumed(run)
     assert notes == ([f"going on after global round {kept - 1}"] if kept else [])

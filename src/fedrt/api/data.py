@@ -30,9 +30,10 @@ def data_path(data: Data) -> str:
 
     `data` is (x, y, x_test, y_test) as arrays or tensors; a dict of these under `x_train`,
     `y_train`, `x_test` and `y_test` with whatever an .npz file may have beside them; a pair of
-    torch's data sets, (train, test); a function that returns one of these; or what a file has: a
-    name, the path of an .npz file, an import path. Images are (n, height, width, channels);
-    tensors, and the items of data sets, are (n, channels, height, width), as torch has them.
+    torch's data sets, (train, test), or in a dict as `train` and `test`; a function that returns
+    one of these; or what a file has: a name, the path of an .npz file, an import path. Images are
+    (n, height, width, channels); tensors, and the items of data sets, are
+    (n, channels, height, width), as torch has them.
     """
     if isinstance(data, str):
         return data
@@ -52,7 +53,10 @@ def _returned(function: Callable[[], Any]) -> dict[str, NDArray[Any]]:
 
 def _arrays(data: Any) -> dict[str, NDArray[Any]]:
     if isinstance(data, Mapping):
-        return {str(key): _array(value) for key, value in data.items()}
+        whole = dict(data)
+        sets = [whole.pop(name) for name in ("train", "test") if _is_set(whole.get(name))]
+        found = {str(key): _array(value) for key, value in whole.items()}
+        return found | (_arrays(sets) if sets else {})
     if isinstance(data, tuple | list) and len(data) == 2 and all(map(_is_set, data)):
         pairs = [_stacked(each) for each in data]
         return dict(zip(KEYS, (*pairs[0], *pairs[1]), strict=True))

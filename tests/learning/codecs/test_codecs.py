@@ -183,3 +183,53 @@ def test_a_scenario_knows_their_names():
         InputError, match=r"one of none, float32, .*, top-k, or an import path, package:Name"
     ):
         small('learning.upload="zip"')
+
+
+@pytest.mark.parametrize("text", [OWN, 'learning.upload="int4"'])
+def test_processes_share_what_devices_remember(text):
+    """Two trainers of one engine: the first one's states lie where the processes see them."""
+    setup = set_up("workers", text)
+    try:
+        first, second = Trainer(setup), Trainer(setup)
+        rounds = list(simulate_rounds(setup.world, make_policy("fedrt"), second))
+        replay(first, rounds[:1])
+        third = Trainer(setup)
+        replay(third, rounds)
+        replay(first, rounds[1:])
+        assert torch.equal(first.models, second.models)
+        assert torch.equal(third.codec_state, second.codec_state)
+        assert bool(first.codec_state.any())
+        assert torch.equal(first.codec_state, second.codec_state)
+        assert setup.engine.states.tensor is first.codec_state
+    finally:
+        setup.close()
+
+
+def test_trainers_that_share_their_results_each_have_their_own_states():
+    """What one has remembered is not changed when the other one goes on."""
+    shared: dict = {}
+    setup = set_up("sequential", 'learning.upload="int3"')
+    one, two = Trainer(setup, shared), Trainer(setup, shared)
+    rounds = list(simulate_rounds(setup.world, make_policy("fedrt"), one))
+    replay(two, rounds)
+    alone = Trainer(setup)
+    replay(alone, rounds)
+    for trainer in (one, two):
+        assert torch.equal(trainer.models, alone.models)
+        assert torch.equal(trainer.codec_state, alone.codec_state)
+
+
+def test_a_device_that_falls_silent_remembers_what_it_did_before():
+    settings = ('learning.upload="int4"', 'faults.silent={kind="random",probability=0.4}')
+    trainer = Trainer(set_up("sequential", *settings))
+    lost = 0
+    before = trainer.codec_state.clone()
+    for done in simulate_rounds(trainer.setup.world, make_policy("fedrt"), trainer):
+        came = np.zeros(len(before), dtype=bool)
+        for turn in done.edge_rounds:
+            came[turn.seen.device[turn.outcome.delivered]] = True
+        same = (trainer.codec_state == before).all(1).numpy()
+        np.testing.assert_array_equal(same, ~came)
+        lost += int(same.sum())
+        before = trainer.codec_state.clone()
+    assert lost

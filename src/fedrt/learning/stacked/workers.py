@@ -107,13 +107,14 @@ class WorkerEngine:
             return self._train(models, order)
         shared = self.hold_states(order.codec_state) if self.states is None else self.states.tensor
         states, rows = order.codec_state, torch.as_tensor(order.state_row)
-        # A copy of the states is what a second trainer has, or one that shares its results.
-        own = states is not shared
-        if own:
-            shared[rows] = states[rows]
+        if states is shared:
+            return self._train(models, replace(order, codec_state=None))
+        # A second trainer has states of its own, or one that shares its results a copy: they pass
+        # through the memory of the first, which has its own back afterwards.
+        held = shared[rows]
+        shared[rows] = states[rows]
         found = self._train(models, replace(order, codec_state=None))
-        if own:
-            states[rows] = shared[rows]
+        states[rows], shared[rows] = shared[rows], held
         return found
 
     def _train(self, models: Tensor, order: TrainingOrder) -> Trained:

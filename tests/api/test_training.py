@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pandas
 import pytest
 import torch
+from support.children import LIMIT_S, environment
+from support.paths import ROOT
 from support.tiny import as_options, tiny
 from torch import nn
 from torch.utils.data import TensorDataset
@@ -15,6 +19,7 @@ from torch.utils.data import TensorDataset
 import fedrt
 from fedrt.cli import main
 from fedrt.policies import FedRT
+from fedrt.scenario import scenario_text
 
 FEW = ("rounds.global_rounds=2", "learning.evaluate_every=1")
 SMALL = "rounds={global_rounds=2,edge_rounds=1,local_steps=2,gossip_steps=2}"
@@ -139,6 +144,25 @@ def test_objects_reach_worker_processes(where):
     alone = train(model=Net, data=images(), workers=1, chunk=2)
     both = train(model=Net, data=images(), workers=2, chunk=2)
     np.testing.assert_allclose(alone.rounds["loss"], both.rounds["loss"], rtol=1e-5)
+
+
+def test_a_script_may_train_in_two_processes_as_it_stands(where):
+    """It says nothing of `__main__`, and Python does not run it again in the other processes."""
+    (where / "script.py").write_text(
+        "import fedrt\n"
+        f"scenario = fedrt.read_scenario({scenario_text(tiny(SMALL))!r})\n"
+        "run = fedrt.run(scenario, workers=2, chunk=2, device='cpu', progress=False)\n"
+        "print('trained', run.outcome['global_rounds'])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "script.py"],
+        env=environment(ROOT / "src"),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT_S,
+    )
+    assert (done.returncode, done.stdout) == (0, "trained 2\n"), done.stderr
 
 
 def test_a_model_may_be_an_object_that_keeps_its_weights(where):

@@ -10,6 +10,7 @@ import pickle
 import signal
 import sys
 import types
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -71,7 +72,7 @@ class WorkerEngine:
         self.links: list[Any] = []
         self.processes: list[Any] = []
         try:
-            with environment(ENVIRONMENT), _deaf_children(), _no_main():
+            with environment(ENVIRONMENT), _deaf_children(), _no_main(), _no_warning(copied):
                 for number in range(workers):
                     here, there = context.Pipe()
                     mine = [here, *self.links] if copied else []
@@ -215,6 +216,18 @@ def _sendable(error: Exception) -> Exception:
     except Exception:
         return FedrtError(f"training: {type(error).__name__}: {reason(error)}")
     return error
+
+
+@contextmanager
+def _no_warning(copied: bool) -> Iterator[None]:
+    """Keep Python from warning that a process with threads is copied.
+
+    A copy trains on one thread and waits for none that it has not started itself.
+    """
+    with warnings.catch_warnings():
+        if copied:
+            warnings.simplefilter("ignore", DeprecationWarning)
+        yield
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from fedrt.learning.codecs import Codec, ErrorFeedback, first_states, message_length, send_own
-from fedrt.learning.codecs.blocks import GRIDS, grid_rows, receive_blocks, rounded
+from fedrt.learning.codecs.blocks import GRIDS, Grid, grid_rows, receive_blocks, rounded
 from fedrt.learning.codecs.feedback import make_format, receive
 from fedrt.learning.codecs.formats import as_float32
 from fedrt.learning.engines.engine import DeviceResults, IntArray, TrainingOrder
@@ -105,9 +105,16 @@ class Uplink:
     ) -> Tensor:
         """Send through shipped codecs; the squared norms of updates and of what is left."""
         count, size = len(names), self.size
+        if trained.dtype == torch.float32 and trained.device.type == "cpu":
+            squares = _by_kernel(models, edge, trained, states, row, size, names)
+            # The others one by one, so that what they need stays in the caches.
+            for n in (n for n, name in enumerate(names) if name not in GRIDS):
+                left, own = states[row[n], None], trained[n, None, :size]
+                decoded_of = make_format(names[n], self.share).decoded
+                found = receive(decoded_of, models[edge[n], None, :size], own, left)
+                own[:], left[:], squares[:, n] = found.models, found.left, found.squares[:, 0]
+            return squares
         if trained.dtype == torch.float32 and set(names) <= GRIDS.keys():
-            if trained.device.type == "cpu":
-                return _by_kernel(models, edge, trained, states, row, size, names)
             return self._by_program(models, edge, trained, states, row, names)
         at = torch.as_tensor(row, device=states.device)
         starts = models[edge[:count], :size]
@@ -165,16 +172,19 @@ def _by_kernel(
     size: int,
     names: list[str],
 ) -> Tensor:
-    """The same on a processor, device by device and several at a time."""
+    """The same on a processor for devices that round to levels, several at a time."""
     from fedrt.learning.codecs.send_kernel import send_rows
 
-    count, grids = len(names), [GRIDS[name] for name in names]
+    count, grids = len(names), [GRIDS.get(name, Grid(0, 0.0, 0)) for name in names]
     squares = np.zeros((2, count))
     levels, share, most = (np.array(values) for values in zip(*grids, strict=True))
+    devices = np.flatnonzero(levels)
+    if not len(devices):
+        return torch.from_numpy(squares)
     given = (models.numpy(), edge.numpy(), trained.numpy(), states.numpy(), row, size)
     rules = (levels, share.astype(np.float32), most, squares)
-    threads = min(torch.get_num_threads(), count, 1 + count * size // HEAVY)
-    shares = np.array_split(np.arange(count), threads)
+    threads = min(torch.get_num_threads(), len(devices), 1 + len(devices) * size // HEAVY)
+    shares = np.array_split(devices, threads)
     if threads == 1:
         send_rows(*given, *rules, shares[0])
     else:

@@ -18,6 +18,8 @@ from fedrt.messages import message_bytes
 
 BUFFER_BYTES = 4
 """Of a number that is sent beside the parameters, such as a running mean."""
+KERNEL = {*GRIDS, "float16"}
+"""The codecs that a processor has a kernel for."""
 HEAVY = 2**20
 """Numbers that are worth a thread."""
 
@@ -108,7 +110,7 @@ class Uplink:
         if trained.dtype == torch.float32 and trained.device.type == "cpu":
             squares = _by_kernel(models, edge, trained, states, row, size, names)
             # The others one by one, so that what they need stays in the caches.
-            for n in (n for n, name in enumerate(names) if name not in GRIDS):
+            for n in (n for n, name in enumerate(names) if name not in KERNEL):
                 left, own = states[row[n], None], trained[n, None, :size]
                 decoded_of = make_format(names[n], self.share).decoded
                 found = receive(decoded_of, models[edge[n], None, :size], own, left)
@@ -172,13 +174,13 @@ def _by_kernel(
     size: int,
     names: list[str],
 ) -> Tensor:
-    """The same on a processor for devices that round to levels, several at a time."""
+    """The same on a processor for devices with codecs of the kernel, several at a time."""
     from fedrt.learning.codecs.send_kernel import send_rows
 
     count, grids = len(names), [GRIDS.get(name, Grid(0, 0.0, 0)) for name in names]
     squares = np.zeros((2, count))
     levels, share, most = (np.array(values) for values in zip(*grids, strict=True))
-    devices = np.flatnonzero(levels)
+    devices = np.array([n for n, name in enumerate(names) if name in KERNEL], dtype=np.int64)
     if not len(devices):
         return torch.from_numpy(squares)
     given = (models.numpy(), edge.numpy(), trained.numpy(), states.numpy(), row, size)

@@ -210,7 +210,7 @@ def without(key):
         (edit_run(options=[]), "options = []: must be a table"),
         (edit_run(options=None), "is a run without training"),
         (edit_run(checkpoint_every=0), "options.checkpoint_every = 0: must be"),
-        (edit_run(targets=[2]), "options.targets[0] = 2: must be"),
+        (edit_run(targets=["high"]), 'options.targets[0] = "high": must be'),
         (edit_run(speed=1), "options.speed: unknown field"),
         (edit_run(engine="warp"), 'options.engine was changed from "sequential" to "warp"'),
         (edit("config.toml", lambda text: "fleet = ["), "config.toml"),

@@ -109,12 +109,6 @@ def test_the_compiled_step_is_the_sequential_engine(case, monkeypatch):
     check(StackedEngine(*parts, augment=False, chunk=4, compiled=True))
 
 
-@pytest.mark.parametrize("engine", ["workers", pytest.param("ray", marks=pytest.mark.slow)])
-def test_processes_train_alike(engine):
-    wanted, found = (trained(name, *SCAFFOLD, ROUNDS) for name in ("sequential", engine))
-    assert float((found - wanted).norm() / wanted.norm()) <= EXACT
-
-
 def test_a_variate_is_charged_beside_the_update():
     """6,090 parameters of 32 bit, once more; with a codec too, as it is not coded."""
     for codec in ("none", "int8"):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from support.learning_cases import engine_case, method, small
-from support.own_parts import set_up, trained
+from support.own_parts import set_up
 from torch.nn import functional as fn
 
 from fedrt.errors import InputError
@@ -138,15 +138,6 @@ def test_the_compiled_step_is_the_sequential_engine(case, monkeypatch):
     parts, check = case
     check(StackedEngine(*parts, augment=False, chunk=7, compiled=True))
     assert len(compiled.PROGRAMS) == 1
-
-
-@pytest.mark.parametrize("engine", ["workers", pytest.param("ray", marks=pytest.mark.slow)])
-def test_processes_train_alike(engine):
-    """Whole runs with everything at once, and a server optimiser."""
-    yogi = 'learning.server_optimiser={kind="fedyogi",learning_rate=0.1,tau=0.01}'
-    rounds = "rounds={global_rounds=2,edge_rounds=2,local_steps=2,gossip_steps=1}"
-    wanted, found = (trained(name, *EVERYTHING, yogi, rounds) for name in ("sequential", engine))
-    assert float((found - wanted).norm() / wanted.norm()) <= EXACT
 
 
 def test_one_program_serves_all_rounds_of_a_schedule(monkeypatch):

@@ -52,13 +52,7 @@ def given(data: str, model: str, task: str) -> tuple[str, ...]:
 
 def set_up(case: str, engine: str = "sequential", *more: str) -> Setup:
     world = SimulatedWorld(small(*given(*CASES[case]), *more), 0)
-    if engine == "ray":
-        from fedrt.distributed.setup import make_ray_setup
-
-        return make_ray_setup(world, chunk=2, workers=2, device="cpu")
-    workers = 2 if engine == "workers" else 1
-    name = "stacked" if engine == "workers" else engine
-    return make_setup(world, engine=name, chunk=2, workers=workers)
+    return make_setup(world, engine=engine, chunk=2, workers=1)
 
 
 def outcome(setup: Setup) -> tuple[torch.Tensor, np.ndarray, np.ndarray]:
@@ -79,11 +73,6 @@ def check(found, wanted) -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_stacked_training_is_sequential_training(case):
     check(outcome(set_up(case, "stacked")), outcome(set_up(case)))
-
-
-@pytest.mark.parametrize("engine", ["workers", pytest.param("ray", marks=pytest.mark.slow)])
-def test_processes_train_alike(engine):
-    check(outcome(set_up("next-token", engine)), outcome(set_up("next-token")))
 
 
 @pytest.mark.parametrize("case", [name for name in CASES if name != "recurrent"])

@@ -10,9 +10,10 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from fedrt.api.data import Data, data_path
+from fedrt.api.folders import Place
 from fedrt.callbacks.loggers import check_loggers
 from fedrt.errors import InputError
 from fedrt.measures import target_rule
@@ -186,6 +187,39 @@ def read_scenario_asked(
     return scenario
 
 
+class TrainingOptions(TypedDict, total=False):
+    """How training is carried out; what is not given, or None, has its default."""
+
+    engine: str | None
+    """`stacked` (the default), `sequential` or `ray`."""
+    device: Any
+    """`cpu`, `cuda`, ...; the default is a GPU if there is one."""
+    chunk: int | None
+    """Devices trained at a time; the default is measured."""
+    workers: int | None
+    """Processes that train, on a CPU; the default is as many as pay."""
+    data_dir: Place | None
+    """The folder of data sets; the default is FEDRT_DATA."""
+    targets: Any
+    """Accuracies (0 to 1) of which the summary says when they were reached."""
+    checkpoint_every: int | None
+    """Global rounds between checkpoints; the default is 1."""
+    keep_checkpoints: int | None
+    """The number of checkpoints to keep; the default is 2."""
+    tensorboard: bool | None
+    """Whether to log for TensorBoard too."""
+    log: str | Sequence[str] | None
+    """Loggers that are told of the runs: `tensorboard`, `mlflow`, `wandb`."""
+    stop_at: str | Mapping[str, float] | None
+    """The measure and value at which a run ends, `accuracy=0.9` or `{"accuracy": 0.9}`."""
+    patience: int | None
+    """Evaluations in which that measure has not improved, after which a run ends."""
+    keep_models: bool | None
+    """Whether a comparison keeps the models of its runs; a run by itself always does."""
+    address: str | None
+    """Of the Ray cluster to train on."""
+
+
 def read_options(given: Mapping[str, Any], learning: Learning | None = None) -> RunOptions:
     """The options of a run, checked; those not given, or None, have their defaults."""
     asked = {name: value for name, value in given.items() if value is not None}
@@ -249,11 +283,7 @@ def _stop_text(given: Any) -> str | None:
 LONGEST = 20
 """Digits of a whole number that is typed."""
 
-OPTIONS = (
-    *("engine", "device", "data_dir", "chunk", "workers", "checkpoint_every"),
-    *("keep_checkpoints", "targets", "tensorboard", "log", "stop_at", "patience"),
-    *("keep_models", "address"),
-)
+OPTIONS = tuple(TrainingOptions.__annotations__)
 
 
 def _number(given: object) -> object:

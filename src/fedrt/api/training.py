@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 
 from fedrt.api.asked import (
     ALL,
@@ -15,6 +15,7 @@ from fedrt.api.asked import (
     PolicyLike,
     Seeds,
     Settings,
+    TrainingOptions,
     folder_of,
     read_options,
     read_policies,
@@ -47,39 +48,6 @@ from fedrt.system.extras import need
 from fedrt.system.files import gone_unless
 from fedrt.system.plugins import GivenPath, offered
 from fedrt.validation import shown
-
-
-class TrainingOptions(TypedDict, total=False):
-    """How training is carried out; what is not given, or None, has its default."""
-
-    engine: str | None
-    """`stacked` (the default), `sequential` or `ray`."""
-    device: Any
-    """`cpu`, `cuda`, ...; the default is a GPU if there is one."""
-    chunk: int | None
-    """Devices trained at a time; the default is measured."""
-    workers: int | None
-    """Processes that train, on a CPU; the default is as many as pay."""
-    data_dir: Place | None
-    """The folder of data sets; the default is FEDRT_DATA."""
-    targets: Any
-    """Accuracies (0 to 1) of which the summary says when they were reached."""
-    checkpoint_every: int | None
-    """Global rounds between checkpoints; the default is 1."""
-    keep_checkpoints: int | None
-    """The number of checkpoints to keep; the default is 2."""
-    tensorboard: bool | None
-    """Whether to log for TensorBoard too."""
-    log: str | Sequence[str] | None
-    """Loggers that are told of the runs: `tensorboard`, `mlflow`, `wandb`."""
-    stop_at: str | Mapping[str, float] | None
-    """The measure and value at which a run ends, `accuracy=0.9` or `{"accuracy": 0.9}`."""
-    patience: int | None
-    """Evaluations in which that measure has not improved, after which a run ends."""
-    keep_models: bool | None
-    """Whether a comparison keeps the models of its runs; a run by itself always does."""
-    address: str | None
-    """Of the Ray cluster to train on."""
 
 
 def run(

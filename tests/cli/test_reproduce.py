@@ -87,7 +87,15 @@ def test_what_would_be_empty_is_left_as_it_was(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "fig-noniid.svg").is_file()
     assert {(tmp_path / name).read_text() for name in before} == {"as it was"}
     left = [line.partition(":")[0] for line in printed.err.splitlines()[1:]]
-    assert left == ["table", "fig-convergence", "fig-energy", "fig-basegraph", "choices", "beyond"]
+    assert left == [
+        "table",
+        "fig-convergence",
+        "fig-energy",
+        "fig-basegraph",
+        "choices",
+        "beyond",
+        "joint",
+    ]
     assert "fmnist-labels-2/static-t-2" in printed.err.splitlines()[0]
     # FedRT's cell alone has nothing to be held against.
     assert main(["reproduce", "beyond", *words]) == 2
@@ -98,7 +106,7 @@ def test_more_policies_are_trained_only_where_they_are_shown():
     args = cli.build_parser().parse_args(["reproduce", "all", "--policy", "my:Own"])
     shown = reproduce._chosen(reproduce.NAMES, args)
     with_it = [name for name, each in shown.items() if "my:Own" in each.policies]
-    assert with_it == ["table", "fig-convergence", "fig-energy", "beyond"]
+    assert with_it == ["table", "fig-convergence", "fig-energy", "beyond", "joint"]
 
 
 def test_choices_of_by_class_columns_alone_have_no_empty_tables(tmp_path):

@@ -208,6 +208,9 @@ DEVICE_FIELDS = (
 # The order of devices is the order in which a cluster's bandwidths are summed and the energies of
 # a fleet averaged: that moves the last bits, and rounds pass them on.
 RTOL = 1e-12
+# Where a plan compares two drafts, the searches over prices of both end within 1e-11
+# (`priced_kernel.BANDWIDTH`), and where they end moves with the last bits.
+COMPARED = {"fedrt-joint": 1e-10}
 
 
 def same(mine, other, rtol=RTOL):
@@ -222,6 +225,7 @@ def same(mine, other, rtol=RTOL):
     "channel", [(), ('channel={kind="path-loss",snr_at_1m_db=90,fading_db=3}',)]
 )
 def test_swapping_two_devices_swaps_their_rows_and_nothing_else(policy, channel):
+    rtol = COMPARED.get(policy, RTOL)
     scenario = SCENARIO if not channel else replace(SCENARIO, channel=tiny(*channel).channel)
     fleet, order = draw_fleet(scenario, 0), np.arange(20)
     order[[3, 6]] = [6, 3]  # both of cluster 1
@@ -230,10 +234,12 @@ def test_swapping_two_devices_swaps_their_rows_and_nothing_else(policy, channel)
     _, after = history(SimulatedWorld(scenario, 0, swapped), policy)
     for name in ("rounds", "edges", "links"):
         for key in plain[name]:
-            same(after[name][key], plain[name][key])
+            same(after[name][key], plain[name][key], rtol)
     for key, column in plain["devices"].items():
         rows = column.reshape(-1, 20)
-        same(after["devices"][key].reshape(-1, 20), rows if key == "device" else rows[:, order])
+        same(
+            after["devices"][key].reshape(-1, 20), rows if key == "device" else rows[:, order], rtol
+        )
     assert np.ptp(plain["devices"]["energy_j"].reshape(-1, 20)[:, [3, 6]], axis=1).min() > 0
 
 
@@ -242,6 +248,7 @@ def test_swapping_two_devices_swaps_their_rows_and_nothing_else(policy, channel)
     "graph", ['{kind="complete"}', '{kind="ring"}', '{kind="erdos-renyi",probability=0.5}']
 )
 def test_swapping_two_clusters_swaps_their_rows_and_nothing_else(policy, graph):
+    rtol = COMPARED.get(policy, RTOL)
     scenario = replace(SCENARIO, base_graph=tiny(f"base_graph={graph}").base_graph)
     fleet, edges = draw_fleet(scenario, 0), np.array([0, 4, 2, 3, 1, 5])  # 5 devices each
     order = np.concatenate([np.flatnonzero(fleet.edge_of_device == c) for c in edges])
@@ -250,14 +257,14 @@ def test_swapping_two_clusters_swaps_their_rows_and_nothing_else(policy, graph):
     _, plain = history(SimulatedWorld(scenario, 0), policy)
     _, after = history(SimulatedWorld(scenario, 0, swapped), policy)
     for key, column in plain["rounds"].items():
-        same(after["rounds"][key], column)
+        same(after["rounds"][key], column, rtol)
     for key, column in plain["edges"].items():
         rows = column.reshape(-1, 6)
-        same(after["edges"][key].reshape(-1, 6), rows if key == "edge" else rows[:, edges])
+        same(after["edges"][key].reshape(-1, 6), rows if key == "edge" else rows[:, edges], rtol)
     for key, column in plain["devices"].items():
         rows = column.reshape(-1, 20)
         fixed = key in ("device", "edge")
-        same(after["devices"][key].reshape(-1, 20), rows if fixed else rows[:, order])
+        same(after["devices"][key].reshape(-1, 20), rows if fixed else rows[:, order], rtol)
     for key in ("bps", "distance", "kept"):
         grids = []
         for tables in (plain, after):
@@ -265,4 +272,4 @@ def test_swapping_two_clusters_swaps_their_rows_and_nothing_else(policy, graph):
             t, a, b = (tables["links"][name] for name in ("global_round", "edge", "edge2"))
             grid[t, a, b] = grid[t, b, a] = tables["links"][key]
             grids.append(grid)
-        same(grids[1], grids[0][:, edges][:, :, edges])
+        same(grids[1], grids[0][:, edges][:, :, edges], rtol)

@@ -76,7 +76,7 @@ def test_ctrl_c_is_one_line(verify, monkeypatch, capsys):
         ("", "lacks cifar10-iid fedrt, "),
         (
             "".join(results_tables.TABLE.read_text().splitlines(True)[:-1]),
-            "lacks femnist fedrt-plus;",
+            "lacks femnist fedrt-joint;",
         ),
         (results_tables.TABLE.read_text().replace("energy_j,", "joules,", 1), "lacks some of"),
     ],

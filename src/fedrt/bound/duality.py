@@ -66,6 +66,9 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 
+HALVINGS = 100
+
+
 @dataclass(frozen=True)
 class WholeRun:
     """All edge rounds of a run as arrays, one row per cluster and edge round.
@@ -190,9 +193,7 @@ def certified_s(
     whole = np.bincount(part, np.sqrt(sending * run.k), minlength=len(run.bandwidth_hz))
     upload_price = whole**2 / run.bandwidth_hz
     if run.menu is not None:
-        z = (whole / run.bandwidth_hz)[part]
-        each = _least_over_codecs(run, prices, sending, z, part)
-        upload_price = np.bincount(part, each, minlength=len(whole)) - upload_price
+        upload_price = _least_over_codecs(run, prices, sending, part)
     by_part = np.bincount(part, phi, minlength=len(whole)) + upload_price
     value_s = by_part.reshape(run.global_rounds, -1).sum(axis=1)
     value_s = value_s + (prices.share * backhaul_s).sum(axis=1)
@@ -204,16 +205,26 @@ def certified_s(
 
 
 def _least_over_codecs(
-    run: WholeRun, prices: DualPrices, sending: FloatArray, z: FloatArray, part: IntArray
+    run: WholeRun, prices: DualPrices, sending: FloatArray, part: IntArray
 ) -> FloatArray:
-    """The least price of each upload over the codecs, at z, the root of the price of a hertz."""
+    """For each part, the least price of its uploads over the codecs, at the best price of a hertz.
+
+    z, the root of that price, is halved in on: the value is greatest where z b is the sum of the
+    roots at the codecs that devices choose at z.
+    """
     assert run.menu is not None
-    price = prices.distortion_s[part // run.num_edges]
-    each = [
-        2 * z * np.sqrt(sending * run.bit_hz_s * bits) + price * distortion
-        for bits, distortion in zip(run.menu.bits, run.menu.distortion, strict=True)
-    ]
-    return np.asarray(np.min(each, axis=0))
+    parts, price = len(run.bandwidth_hz), prices.distortion_s[part // run.num_edges]
+    root = np.sqrt(sending * run.bit_hz_s)[:, None] * np.sqrt(run.menu.bits)
+    lost = price[:, None] * run.menu.distortion
+    low, high = np.zeros(parts), np.bincount(part, root[:, -1], minlength=parts) / run.bandwidth_hz
+    for _ in range(HALVINGS):
+        z = (low + high) / 2
+        chosen = np.argmin(2 * z[part, None] * root + lost, axis=1)
+        total = np.bincount(part, root[np.arange(len(part)), chosen], minlength=parts)
+        more = total > z * run.bandwidth_hz
+        low, high = np.where(more, z, low), np.where(more, high, z)
+    each = np.min(2 * low[part, None] * root + lost, axis=1)
+    return np.asarray(np.bincount(part, each, minlength=parts) - low**2 * run.bandwidth_hz)
 
 
 def price_seconds(run: WholeRun, links: LinkTimes, prices: DualPrices) -> FloatArray:

@@ -7,11 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from support.kept_cells import TINY, quiet
+from support.kept_cells import OPTIONS, TINY, quiet
 
 from fedrt.errors import InputError
-from fedrt.experiments.carry_out import Store, look_up
+from fedrt.experiments.carry_out import Store, carry_out, look_up
+from fedrt.experiments.cells import Cell
 from fedrt.experiments.kept import LEARNED, PLANNED, read_kept, replay, write_kept
+from fedrt.learning.codecs import guard
+from fedrt.messages import LADDER
 from fedrt.runs.loop import make_world
 
 
@@ -125,3 +128,21 @@ def test_half_the_digits_of_distances_are_kept_where_they_are_enough(whole):
     distance = found["tiny/fedrt-0"].distance
     assert distance.any()
     assert_array_equal(distance, distance.astype(np.float32))
+
+
+def test_a_cell_whose_codecs_were_stepped_up_is_planned_again_with_the_steps(monkeypatch, tmp_path):
+    """With a limit that some messages do not keep, so that the guard has something to do."""
+    monkeypatch.setattr(guard, "LIMITS", np.full(len(LADDER), 0.1))
+    store, cell = Store(tmp_path), Cell(TINY, "fedrt-joint", 0)
+    found = carry_out([cell], store, OPTIONS, note=quiet)[cell.name]
+    assert len(found.stepped_up)
+    again = read_kept(store.path(cell))
+    assert_array_equal(again.stepped_up, found.stepped_up)
+    rounds = [done for done, _ in replay(make_world(TINY.load(), 0), cell.policy, again)]
+    assert_allclose([done.ends_at_s for done in rounds], again.rounds["ends_at_s"], rtol=1e-9)
+    without = replace(again, stepped_up=again.stepped_up[:0])
+    other = [done for done, _ in replay(make_world(TINY.load(), 0), cell.policy, without)]
+    assert other[-1].ends_at_s != rounds[-1].ends_at_s
+    write_kept(store.path(cell), replace(again, stepped_up=again.stepped_up[:, :3]))
+    with pytest.raises(InputError, match="steps of codecs"):
+        read_kept(store.path(cell))

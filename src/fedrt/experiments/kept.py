@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from fedrt.errors import FedrtError, InputError, reason
 from fedrt.experiments.cells import Cell
 from fedrt.graph import links_of
+from fedrt.messages import LADDER
 from fedrt.policies import make_policy
 from fedrt.records.directory import run_name
 from fedrt.rounds import key_after_gossip, key_after_training
@@ -62,6 +63,8 @@ class Kept:
     """What the coordinator believed of each link of the base graph, (rounds, links)."""
     keys: NDArray[np.uint64]
     """After each global round, what led to its models: equal keys mean equal training."""
+    stepped_up: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 4), np.int64))
+    """Devices whose codecs were stepped up, as in `Recorded`."""
 
     @property
     def best_accuracy(self) -> float:
@@ -96,13 +99,27 @@ def keep_run(cell: Cell, run: Path, about: dict[str, Any]) -> Kept:
     scenario = cell.column.load()
     text = scenario_text(scenario)
     whole = {"cell": cell.name, "policy": cell.policy, "seed": cell.seed, "scenario": text, **about}
+    stepped_up = _stepped_up(run)
     # Half the digits nearly always give the same plans, and then they are enough.
     for distance in (exact.astype(np.float32).astype(np.float64), exact):
-        kept = Kept(whole, rounds, distance, np.zeros(0, np.uint64))
+        kept = Kept(whole, rounds, distance, np.zeros(0, np.uint64), stepped_up)
         planned = plan_again(cell, scenario, kept)
         if planned is not None:
-            return Kept(whole, rounds, distance, planned)
+            return replace(kept, keys=planned)
     raise FedrtError(f"{run}: planning it again gives other times than were recorded")
+
+
+def _stepped_up(run: Path) -> NDArray[np.int64]:
+    """The devices whose codecs were stepped up in a run, from its summary."""
+    summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
+    found = summary.get("stepped_up", {"count": 0, "named": []})
+    if found["count"] != len(found["named"]):
+        raise FedrtError(f"{run}: more devices were stepped up than its summary names")
+    rows = [
+        (each["global_round"], each["edge_round"], each["device"], LADDER.index(each["to"]))
+        for each in found["named"]
+    ]
+    return np.array(rows, dtype=np.int64).reshape(-1, 4)
 
 
 def plan_again(cell: Cell, scenario: Scenario, kept: Kept) -> NDArray[np.uint64] | None:
@@ -133,7 +150,8 @@ def replay(world: SimulatedWorld, policy: str, kept: Kept) -> Iterator[tuple[Glo
         distances.append(distance)
         metrics.append({name: float(kept.rounds[name][t]) for name in LEARNED})
     key = b"start"
-    for done in simulate_rounds(world, make_policy(policy), Recorded(distances, metrics)):
+    models = Recorded(distances, metrics, kept.stepped_up)
+    for done in simulate_rounds(world, make_policy(policy), models):
         for turn in done.edge_rounds:
             key = key_after_training(key, turn.seen, turn.plan, turn.outcome)
         key = key_after_gossip(key, done.last.gossip)
@@ -189,6 +207,8 @@ def write_kept(path: Path, kept: Kept) -> None:
     distance = single if np.array_equal(single, kept.distance) else kept.distance
     arrays: dict[str, NDArray[Any]] = dict(kept.rounds)
     arrays |= {name: kept.rounds[name].astype(np.float32) for name in SHORT}
+    if len(kept.stepped_up):
+        arrays["stepped_up"] = kept.stepped_up
     about = json.dumps({"format_version": FORMAT_VERSION, **kept.about}, allow_nan=False)
 
     def fill(temporary: Path) -> None:
@@ -223,7 +243,12 @@ def read_kept(path: Path) -> Kept:
     _check_about(path, about)
     _check_values(path, values)
     rounds = {name: values[name].astype(np.float64) for name in (*PLANNED, *LEARNED)}
-    return Kept(about, rounds, values["distance"].astype(np.float64), values["keys"])
+    stepped_up = arrays.get("stepped_up", np.zeros((0, 4), np.int64))
+    if stepped_up.dtype != np.int64 or stepped_up.ndim != 2 or stepped_up.shape[1] != 4:
+        raise InputError(f"{path}: holds no whole training: its steps of codecs have no rows of 4")
+    if not ((stepped_up >= 0) & (stepped_up[:, 3:] < len(LADDER))).all():
+        raise InputError(f"{path}: holds no whole training: its steps of codecs are not steps")
+    return Kept(about, rounds, values["distance"].astype(np.float64), values["keys"], stepped_up)
 
 
 def _check_about(path: Path, about: dict[str, Any]) -> None:

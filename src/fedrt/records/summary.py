@@ -21,7 +21,7 @@ from fedrt.world.world import World
 Summary = dict[str, Any]
 
 PARTS = ("compute_s", "upload_s", "backhaul_s", "waiting_s")
-MOST_NAMED = 100
+MOST_NAMED = 10_000
 """Devices that a summary names one by one."""
 
 

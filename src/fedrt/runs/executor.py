@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedrt.cost.outcome import failure_rules, simulate
 from fedrt.plan import Gossip, Plan
-from fedrt.rounds import ModelDistances, Outcome, Updates
+from fedrt.rounds import NOT_STEPPED, ModelDistances, Outcome, Updates
 from fedrt.world.observation import Observation
 from fedrt.world.simulated import SimulatedWorld
 
@@ -81,13 +81,21 @@ class Recorded:
 
     by_round: Sequence[FloatArray]
     metrics: Sequence[Mapping[str, float]] = ()
+    stepped_up: NDArray[np.int64] | None = None
+    """One row for each device that was stepped up: global round, edge round, device, and codec."""
 
     @property
     def start(self) -> ModelDistances:
         return self.distances(0)
 
-    def train(self, seen: Observation, plan: Plan, outcome: Outcome) -> None:
-        return None
+    def train(self, seen: Observation, plan: Plan, outcome: Outcome) -> Updates | None:
+        if self.stepped_up is None:
+            return None
+        now = self.stepped_up[(self.stepped_up[:, :2] == (seen.t, seen.r)).all(axis=1)]
+        found = np.full(seen.num_devices, NOT_STEPPED)
+        for device, step in now[:, 2:].tolist():
+            found[seen.device == device] = step
+        return Updates(stepped_up=found) if len(now) else None
 
     def distances(self, t: int) -> ModelDistances:
         return known_to_all(self.by_round[min(t, len(self.by_round) - 1)])

@@ -21,8 +21,6 @@ from fedrt.graph import is_connected
 from fedrt.scenario.sizes import message_bits
 from fedrt.studies.bound import run_policy
 
-pytestmark = pytest.mark.numerical
-
 
 def random_codecs(menu, count, rng):
     """Codecs within the limit on their mean distortion: some fewer bits, and enough with more."""

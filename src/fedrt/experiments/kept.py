@@ -100,8 +100,11 @@ def keep_run(cell: Cell, run: Path, about: dict[str, Any]) -> Kept:
     text = scenario_text(scenario)
     whole = {"cell": cell.name, "policy": cell.policy, "seed": cell.seed, "scenario": text, **about}
     stepped_up = _stepped_up(run)
-    # Half the digits nearly always give the same plans, and then they are enough.
-    for distance in (exact.astype(np.float32).astype(np.float64), exact):
+    # A part of the digits nearly always gives the same plans, and then they are enough.
+    for digits in (np.float16, np.float32, np.float64):
+        distance = exact.astype(digits).astype(np.float64)
+        if not np.isfinite(distance).all():
+            continue
         kept = Kept(whole, rounds, distance, np.zeros(0, np.uint64), stepped_up)
         planned = plan_again(cell, scenario, kept)
         if planned is not None:
@@ -201,10 +204,19 @@ def _planned_on(world: SimulatedWorld, policy: str, kept: Kept) -> dict[str, Flo
     return {name: np.array(values) for name, values in planned.items()}
 
 
+def _shortest(values: FloatArray) -> NDArray[Any]:
+    """The values in the shortest type that holds them exactly."""
+    for digits in (np.float16, np.float32):
+        with np.errstate(over="ignore"):
+            short = values.astype(digits)
+        if np.array_equal(short, values):
+            return short
+    return values
+
+
 def write_kept(path: Path, kept: Kept) -> None:
     """Write a saved cell to its file."""
-    single = kept.distance.astype(np.float32)
-    distance = single if np.array_equal(single, kept.distance) else kept.distance
+    distance = _shortest(kept.distance)
     arrays: dict[str, NDArray[Any]] = dict(kept.rounds)
     arrays |= {name: kept.rounds[name].astype(np.float32) for name in SHORT}
     if len(kept.stepped_up):

@@ -53,6 +53,6 @@ def upload_bits(learning: Learning, model_bits: float) -> float:
         return message_bits(codec, model_bits, buffers, learning.top_k) + variate
     own = make_own(codec, "upload", ("encode", "decode", "message_bytes"))
     length: Any = own.message_bytes(parameters_in(model_bits))
-    if type(length) is not int or not 0 < length <= MOST_BYTES:
-        raise refuse(own, f"message_bytes must return a whole number from 1 to {MOST_BYTES}")
+    if type(length) is not int or not 0 <= length <= MOST_BYTES:
+        raise refuse(own, f"message_bytes must return a whole number >= 0, not {length!r}")
     return 8.0 * length + buffers + variate

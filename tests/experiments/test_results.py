@@ -57,6 +57,7 @@ def test_the_first_rounds_are_the_committed_ones(case):
     [
         "fmnist-iid/fedrt-0",
         "fmnist-iid/fedrt-plus-0",
+        "fmnist-iid/fedrt-joint-0",
         pytest.param("cifar10-iid/fedrt-0", marks=pytest.mark.slow),
     ],
 )

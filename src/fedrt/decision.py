@@ -132,7 +132,7 @@ def _menu(values: Mapping[str, Any]) -> Menu | None:
     if "codecs" not in values:
         return None
     sizes = (values["model_bits"], values.get("buffer_bits", 0.0))
-    return make_menu(values["codecs"], values.get("distortion_limit"), *sizes)
+    return make_menu(values["codecs"], values.get("distortion_limit"), *sizes, "state")
 
 
 def _read_fields(

@@ -226,7 +226,7 @@ def _bounded(request: Request, scenario: Scenario, seeds: list[int], progress: b
             "policy": each.own_name or each.policy,
             "seed": result.seed,
             "total_time_s": each.time_s,
-            "bound_s": result.bound.time_s,
+            "bound_s": result.bound_of(each).time_s,
             "above_bound": result.above(each),
         }
         for result in results

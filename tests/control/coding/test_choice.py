@@ -11,7 +11,7 @@ import pytest
 from fedrt.control.allocation.allocate import allocate, least_energy_j
 from fedrt.control.coding.choice import Coding
 from fedrt.control.coding.kernel import longest_upload_s
-from fedrt.control.coding.menu import convex_menu, make_menu, menu_of
+from fedrt.control.coding.menu import convex_menu, gossip_codec, make_menu, menu_of
 from fedrt.cost.uplink import hertz_seconds
 from fedrt.errors import InputError
 from fedrt.messages import distortion
@@ -39,7 +39,7 @@ def instance(seed: int, sizes: tuple[int, ...], limit: str = "int4") -> tuple[Co
         cpu_min_hz=np.full(count, 0.5e9),
         cpu_max_hz=np.full(count, 3e9),
         edge_bandwidth_hz=rng.uniform(0.5e6, 1e6, len(sizes)),
-        menu=make_menu(CODECS, limit, 8.7e6, 0.0),
+        menu=make_menu(CODECS, limit, 8.7e6, 0.0, "state"),
     )
     uniform = replace(seen, upload_bits=np.full(count, seen.menu.bits[seen.menu.uniform]))
     least_j = least_energy_j(uniform)
@@ -146,5 +146,17 @@ def test_the_limit_is_a_number_the_scenarios_codec_or_that_of_int4():
         == "int3"
     )
     assert menu('control.codecs=["int8","int4"]').names == ("int4", "int8")
-    with pytest.raises(InputError, match=r"distortion_limit = 1e-06: must be at least"):
+    with pytest.raises(
+        InputError, match=r"scenario.control.distortion_limit = 1e-06: must be at least"
+    ):
         menu('control.codecs=["int8","int4"]', "control.distortion_limit=1e-6")
+
+
+def test_gossip_takes_the_codec_for_all_or_the_next_that_servers_can_use():
+    def codec(names: tuple[str, ...], limit: str, given: str = "none") -> str:
+        return gossip_codec(make_menu(names, limit, 8.7e6, 0.0, "state"), given)
+
+    assert codec(("int3", "int4", "int8"), "int4") == "int4"
+    assert codec(("int2", "int4"), "int2") == "int4"
+    assert codec(("int2",), "int2") == "int3"
+    assert codec(("int4", "int8"), "int4", "float16") == "float16"

@@ -9,11 +9,14 @@ import numpy as np
 from fedrt.errors import InputError
 from fedrt.messages import distortion
 from fedrt.scenario import Scenario
+from fedrt.scenario.model import GOSSIP_CODECS
 from fedrt.scenario.sizes import buffer_bits, message_bits, variate_bits
 from fedrt.world.observation import Menu
 
 MENU = ("int3", "int4", "int5", "int6", "int8", "float16")
 """The codecs to choose from where the scenario names none."""
+COARSEST = "int3"
+"""Of the codecs that servers can gossip with."""
 ROUNDING = 1e-12
 USUAL = "int4"
 """The codec whose distortion is the limit where the scenario gives none."""
@@ -27,25 +30,38 @@ def menu_of(scenario: Scenario) -> Menu:
     if limit is None and learning.upload in names:
         limit = learning.upload
     more = buffer_bits(learning) + variate_bits(learning, learning.model_bits)
-    return make_menu(names, limit, learning.model_bits, more)
+    return make_menu(names, limit, learning.model_bits, more, "scenario.control")
 
 
 def make_menu(
-    names: Sequence[str], limit: float | str | None, model_bits: float, buffer_bits: float
+    names: Sequence[str],
+    limit: float | str | None,
+    model_bits: float,
+    buffer_bits: float,
+    where: str,
 ) -> Menu:
-    """The menu of some codecs; the limit is a number, the distortion of a codec, or the usual."""
+    """The menu of some codecs; the limit is a number, the distortion of a codec, or the usual.
+
+    `where` says in messages whose limit it is.
+    """
     most = limit if isinstance(limit, float | int) else distortion(limit or USUAL)
     bits = np.array([message_bits(name, model_bits, buffer_bits) for name in names])
     lost = np.array([distortion(name) for name in names])
     if not (lost <= most * (1 + ROUNDING)).any():
         rule = f"at least {lost.min():.3g}, that of {names[int(lost.argmin())]}"
-        raise InputError(f"distortion_limit = {most:.6g}: must be {rule}")
+        raise InputError(f"{where}.distortion_limit = {most:.6g}: must be {rule}")
     return convex_menu(Menu(tuple(names), bits, lost, most))
 
 
 def gossip_codec(menu: Menu, given: str) -> str:
-    """The codec of gossip: the scenario's, or where it has none the one for all uploads."""
-    return menu.names[menu.uniform] if given == "none" else given
+    """The codec of gossip: the scenario's, or where it has none the one for all uploads.
+
+    Where servers cannot gossip with that one, the next finer one of the menu, or else `int3`.
+    """
+    if given != "none":
+        return given
+    finer = (name for name in menu.names[menu.uniform :] if name in GOSSIP_CODECS)
+    return next(finer, COARSEST)
 
 
 def convex_menu(menu: Menu) -> Menu:

@@ -54,7 +54,8 @@ def random_plan_s(world, menu, limit_j, rng):
             upload_s = hertz_seconds(coded.upload_bits, seen.snr) / found.bandwidth_hz
             elapsed_s += seen.max_by_edge(seen.cycles / found.cpu_hz + upload_s)
         bps = world.backhaul_bps(t)
-        links = (bps > 0) & (rng.random() < 0.5)
+        drawn = np.triu(rng.random(bps.shape) < 0.6, 1)
+        links = (bps > 0) & (drawn | drawn.T)
         if not is_connected(links):
             links = bps > 0
         total_s += float(np.max(elapsed_s + backhaul_time_s(bits, 1, bps, links)))
@@ -78,7 +79,8 @@ def test_no_plan_found_by_random_search_is_quicker(edges, factor):
         quickest = min(quickest, min(plans) / bound_s)
         plain_s, _ = hindsight_bound(world, distances, limit_j, None)
         assert bound_s < plain_s
-    assert quickest < 1.6
+    # The best of so few random plans was within 5 % (1.042 seen): a bound far below would show.
+    assert quickest < 1.1
 
 
 def test_the_search_gives_what_the_plain_formula_gives():
@@ -110,4 +112,5 @@ def test_fedrt_joint_is_above_its_bound_and_near_it(seed):
         world, distances, limit_j, ours.contraction, menu_of(world.scenario)
     )
     assert bound_s <= ours.time_s * (1 + 1e-9)
-    assert ours.time_s < 1.35 * bound_s
+    # 1.027 and 1.008 seen.
+    assert ours.time_s < 1.05 * bound_s

@@ -22,8 +22,9 @@ from torch.nn import functional as fn
 
 from fedrt.learning.models.architectures import MODELS
 from fedrt.learning.stacked import compiled
+from fedrt.learning.stacked.interpreter import _keeps_channels
 from fedrt.learning.stacked.kernels.grouped import convolve, has_grouped_gradient
-from fedrt.learning.stacked.stack import StackedModule, _keeps_channels
+from fedrt.learning.stacked.stack import StackedModule
 
 pytestmark = pytest.mark.numerical
 

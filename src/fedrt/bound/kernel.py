@@ -18,7 +18,9 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 MOST_STEPS = 60
-CLOSE = 1e-10
+# How close the prices of an edge round come to their share and their bandwidth. Where codecs are
+# chosen the searches halve a lot, and what the bound loses falls with the square of the distance.
+CLOSE, CODED_CLOSE = 1e-10, 1e-7
 
 
 class PricedRun(NamedTuple):
@@ -144,6 +146,7 @@ def price_edge_round(
     slow_s, fast_s, joule = run.columns[0, lo:hi], run.columns[1, lo:hi], run.columns[2, lo:hi]
     low, high, cube = run.columns[3, lo:hi], run.columns[4, lo:hi], run.columns[5, lo:hi]
     coded, price = len(run.root_bits) > 0, run.distortion_s[row // run.servers]
+    close = CODED_CLOSE if coded else CLOSE
     base = fast_s.max()
     extra, q = state[0], state[1]
     if not (extra > 0.0 and q > 0.0):
@@ -174,7 +177,7 @@ def price_edge_round(
                 long = extra
                 extra = min(0.5 * extra, max(idle_s - base, 0.0) * (1.0 - 1e-6))
                 continue
-            if abs(total - share) <= CLOSE * share:
+            if abs(total - share) <= close * share:
                 break
             if total > share:
                 short = extra
@@ -188,7 +191,7 @@ def price_edge_round(
         for n in range(size):
             whole += np.sqrt((joule[n] + nu[n]) * k[n])
         off = whole - b * q
-        if abs(off) <= CLOSE * b * q or total == 0.0:
+        if abs(off) <= close * b * q or total == 0.0:
             break
         if off > 0.0:
             q_low = q

@@ -15,8 +15,9 @@ from fedrt.system.jit import compiled
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-# A round's prices are good enough when primal and dual differ by this part of its time.
-GAP = 1e-7
+# A round's prices are good enough when primal and dual differ by this part of its time; coarser
+# where codecs are chosen, since the prices of distortion are not found more exactly.
+GAP, CODED_GAP = 1e-7, 1e-5
 # No server's seconds are priced below this: a price of zero would leave its uploads undefined.
 LEAST_SHARE = 1e-9
 # The most that the logarithm of a server's share may move in one step.
@@ -85,6 +86,7 @@ def price_seconds(
     are mixed so that they add up to one, and the false position of log(sum of shares) comes next.
     """
     servers = len(share)
+    gap = CODED_GAP if len(run.root_bits) > 0 else GAP
     trial, kept, kept_nu = share.copy(), share.copy(), nu.copy()
     at_early, at_late = np.ones(servers), np.zeros(servers)
     best, first_s, last = -np.inf, 0.0, 0
@@ -99,7 +101,7 @@ def price_seconds(
         if value > best:
             best = value
             kept[:], kept_nu[:] = trial, nu
-        if top_s - mean_s <= GAP * top_s or late_s - early_s <= 0.1 * GAP * early_s:
+        if top_s - mean_s <= gap * top_s or late_s - early_s <= 0.1 * gap * early_s:
             break
         if turn == 0:
             first_s = mean_s
@@ -109,7 +111,7 @@ def price_seconds(
                     early_s, last = time_s + backhaul_s[c], c
             end_s = early_s
         elif turn == 1:
-            end_s = first_s if first_s > early_s * (1.0 + GAP) else early_s * 1.001
+            end_s = first_s if first_s > early_s * (1.0 + gap) else early_s * 1.001
         elif late_s == np.inf:
             end_s = early_s + 4.0 * max(early_s - first_s, 1e-3 * early_s)
         else:
@@ -118,7 +120,7 @@ def price_seconds(
                 end_s = 0.5 * (early_s + late_s)
         total = 0.0
         for c in range(servers):
-            room = 0.1 * GAP * end_s
+            room = 0.1 * gap * end_s
             trial[c] = share_to_end_at(end_s, backhaul_s[c], room, t, c, trial[c], run, nu)
             total += trial[c]
         if turn == 0:

@@ -33,7 +33,7 @@ from fedrt.records.directory import environment
 from fedrt.runs.loop import make_world, simulate_rounds
 from fedrt.scenario import Scenario
 from fedrt.scenario.load import read_scenario
-from fedrt.scenario.toml_text import toml_text
+from fedrt.scenario.tables.toml_text import toml_text
 from fedrt.system.files import write_json
 
 OURS, REFERENCE = "fedrt-plus", "fedrt"

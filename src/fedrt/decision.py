@@ -25,8 +25,8 @@ from fedrt.plan import Gossip, Plan
 from fedrt.policies import Policy, make_policy
 from fedrt.policies.base import ask
 from fedrt.rounds import RoundCost
-from fedrt.scenario.fields import word_or
 from fedrt.scenario.model import CHOOSABLE
+from fedrt.scenario.tables.fields import word_or
 from fedrt.system.inputs import parse_json, read_text
 from fedrt.units import linear_from_db
 from fedrt.validation import Listed, Maybe, OneOf, Real, Rule, Whole, keys_of, problem

@@ -14,7 +14,7 @@ import fedrt
 from fedrt import settings
 from fedrt.cli import main
 from fedrt.scenario import load_scenario, model, read_scenario, scenario_text
-from fedrt.scenario.layers import given_path, import_path
+from fedrt.scenario.tables.layers import given_path, import_path
 
 
 def test_a_changed_value_equals_the_same_settings_typed():

@@ -20,9 +20,9 @@ from fedrt.cli import build_parser, main
 from fedrt.decision import plan_round
 from fedrt.errors import FedrtError
 from fedrt.policies import POLICIES
-from fedrt.scenario.fields import table_of
 from fedrt.scenario.load import load_scenario, scenario_text
-from fedrt.scenario.toml_text import toml_text
+from fedrt.scenario.tables.fields import table_of
+from fedrt.scenario.tables.toml_text import toml_text
 from fedrt.system.files import write_text
 
 STATE = ROOT / "examples" / "round.json"

@@ -9,9 +9,9 @@ import pytest
 
 from fedrt.errors import InputError
 from fedrt.scenario import load_scenario, preset_names, scenario_text
-from fedrt.scenario.fields import PerDevice
 from fedrt.scenario.load import read_scenario
 from fedrt.scenario.model import DirichletPartition, UniformBackhaul, WriterPartition
+from fedrt.scenario.tables.fields import PerDevice
 
 PAPER = ["cifar10-iid", "cifar10-dirichlet", "fmnist-iid", "fmnist-dirichlet", "femnist"]
 

@@ -22,7 +22,7 @@ from fedrt.errors import FedrtError, InputError
 from fedrt.learning.stacked.tuning import Tuning
 from fedrt.learning.stacked.tuning_cache import read_tuning, remembered
 from fedrt.scenario import load_scenario, scenario_text
-from fedrt.scenario.toml_text import parse_toml
+from fedrt.scenario.tables.toml_text import parse_toml
 from fedrt.system import inputs
 from fedrt.validation import Listed, Real, keys_of, shown
 from fedrt.world.traces import read_trace

@@ -17,7 +17,7 @@ from fedrt.api.folders import again
 from fedrt.cli import main
 from fedrt.errors import InputError
 from fedrt.scenario import load_scenario, scenario_text
-from fedrt.scenario.code import import_paths
+from fedrt.scenario.entries import import_paths
 from fedrt.system.plugins import load_plugin, only_allowed
 
 STRANGER = """

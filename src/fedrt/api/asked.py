@@ -23,11 +23,11 @@ from fedrt.quantities import SEED
 from fedrt.records.options import CHUNK, PATH, WORKERS, RunOptions
 from fedrt.runs.stopping import read_stop_at
 from fedrt.scenario import Scenario, load_scenario
-from fedrt.scenario.fields import table_of
-from fedrt.scenario.layers import given_path, plain
 from fedrt.scenario.load import Source
 from fedrt.scenario.model import Learning
-from fedrt.scenario.toml_text import toml_text
+from fedrt.scenario.tables.fields import table_of
+from fedrt.scenario.tables.layers import given_path, plain
+from fedrt.scenario.tables.toml_text import toml_text
 from fedrt.studies.sweep import split_words
 from fedrt.system.plugins import GivenPath, Offer
 from fedrt.validation import Maybe, Text, Whole, problem, shown

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.errors import InputError, reason
-from fedrt.scenario.layers import given_path
+from fedrt.scenario.tables.layers import given_path
 from fedrt.system.plugins import GivenPath, Offer
 from fedrt.validation import shown
 

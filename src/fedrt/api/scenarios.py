@@ -10,8 +10,8 @@ from fedrt.api.asked import Objects, PolicyLike, Settings, read_policy, read_set
 from fedrt.decision import RoundState, load_state, plan_round, read_state
 from fedrt.policies import make_policy
 from fedrt.scenario import Scenario, load_scenario
-from fedrt.scenario.layers import plain, without_none
 from fedrt.scenario.load import Source
+from fedrt.scenario.tables.layers import plain, without_none
 from fedrt.settings import Sections
 from fedrt.system.plugins import offered
 

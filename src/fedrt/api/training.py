@@ -39,8 +39,8 @@ from fedrt.records.options import read_options as kept_options
 from fedrt.records.summary import Summary
 from fedrt.report.progress import comparison_progress, training_progress
 from fedrt.scenario import Scenario, load_scenario
-from fedrt.scenario.layers import given_path
 from fedrt.scenario.load import Source
+from fedrt.scenario.tables.layers import given_path
 from fedrt.studies.branch import start_branch
 from fedrt.studies.compare import Comparison, go_on, read_comparison, start_comparison
 from fedrt.studies.training import carry_on, start_run

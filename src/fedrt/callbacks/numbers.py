@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fedrt.callbacks.base import Record, RunInfo
-from fedrt.scenario.fields import table_of
+from fedrt.scenario.tables.fields import table_of
 
 
 def numbers_in(record: Record) -> dict[str, float]:

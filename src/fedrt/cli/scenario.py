@@ -43,7 +43,7 @@ def run_check(args: argparse.Namespace) -> None:
     from dataclasses import replace
 
     from fedrt.scenario import load_scenario
-    from fedrt.scenario.fields import PerDevice
+    from fedrt.scenario.tables.fields import PerDevice
     from fedrt.world.simulated import SimulatedWorld
 
     scenario = load_scenario(args.scenario, args.settings)

@@ -12,7 +12,7 @@ from fedrt.errors import InputError
 from fedrt.learning.material import Material, make_material
 from fedrt.learning.setup import Setup, find_tuning
 from fedrt.learning.stacked.stack import StackedModule
-from fedrt.scenario.code import training_paths
+from fedrt.scenario.entries import training_paths
 from fedrt.system.extras import MissingLibraryError
 from fedrt.system.plugins import offers, own_folder
 from fedrt.validation import problem

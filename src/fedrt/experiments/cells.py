@@ -14,7 +14,7 @@ from fedrt.errors import InputError
 from fedrt.experiments.paper import METHODS
 from fedrt.records.directory import run_name
 from fedrt.scenario import Scenario, load_scenario
-from fedrt.scenario.fields import PerDevice
+from fedrt.scenario.tables.fields import PerDevice
 
 T = TypeVar("T")
 

@@ -24,9 +24,9 @@ from fedrt.learning.models.architectures import (
 from fedrt.learning.models.flat import FlatModel
 from fedrt.learning.notes import batch_note, layout_note, refuse_other_lengths, size_note
 from fedrt.learning.tasks import make_task
-from fedrt.scenario.fields import PerDevice
 from fedrt.scenario.model import MEASURED, Learning, Scenario
 from fedrt.scenario.sizes import BUFFERS, NUMBER_BITS
+from fedrt.scenario.tables.fields import PerDevice
 from fedrt.world.world import World
 
 # What parameters are kept in; under bfloat16 only the layers' arithmetic is shorter.

@@ -47,7 +47,7 @@ from fedrt.learning.stacked.tuning_cache import (
     remembered,
 )
 from fedrt.learning.stacked.workers import WorkerEngine
-from fedrt.scenario.code import training_paths
+from fedrt.scenario.entries import training_paths
 from fedrt.scenario.model import Scenario
 from fedrt.system.plugins import offers
 from fedrt.validation import problem

@@ -39,7 +39,7 @@ from fedrt.records.foreign import open_lock
 from fedrt.records.history import History
 from fedrt.records.identity import KEY, Identity
 from fedrt.scenario import Scenario, load_scenario, scenario_text
-from fedrt.scenario.code import import_paths
+from fedrt.scenario.entries import import_paths
 from fedrt.system.files import BusyError, whole_folder, write_json, write_text, write_whole
 from fedrt.system.inputs import parse_json, read_text
 from fedrt.validation import Text, problem

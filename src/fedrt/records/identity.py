@@ -18,8 +18,8 @@ from typing import Any
 
 from fedrt.errors import InputError, reason
 from fedrt.scenario import Scenario
-from fedrt.scenario.code import import_paths
-from fedrt.scenario.fields import table_of
+from fedrt.scenario.entries import import_paths
+from fedrt.scenario.tables.fields import table_of
 from fedrt.system.files import write_json
 from fedrt.system.inputs import MOST_DATA, open_regular, parse_json, read_text
 from fedrt.system.own_source import own_source

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fedrt.errors import InputError
-from fedrt.scenario.fields import read_table, setting
+from fedrt.scenario.tables.fields import read_table, setting
 from fedrt.validation import Flag, Listed, Maybe, Real, Text, Whole
 
 PATH = Text(10_000)

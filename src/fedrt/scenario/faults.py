@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedrt.scenario.fields import Kinds, setting
+from fedrt.scenario.tables.fields import Kinds, setting
 from fedrt.scenario.trace import Trace
 from fedrt.validation import Flag, Listed, OneOf, Real, Whole
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from fedrt.errors import InputError, reason
-from fedrt.scenario.fields import table_of, unknown_name
-from fedrt.scenario.layers import overlay
 from fedrt.scenario.model import Scenario
-from fedrt.scenario.toml_text import parse_toml, toml_text
+from fedrt.scenario.tables.fields import table_of, unknown_name
+from fedrt.scenario.tables.layers import overlay
+from fedrt.scenario.tables.toml_text import parse_toml, toml_text
 from fedrt.system.inputs import read_text
 from fedrt.validation import shown
 

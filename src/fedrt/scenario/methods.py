@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedrt.scenario.fields import setting
+from fedrt.scenario.tables.fields import setting
 from fedrt.validation import Either, Flag, Listed, OneOf, Real, Whole
 
 DECAY = Real(least=0, most=1e3)

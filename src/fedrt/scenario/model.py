@@ -14,18 +14,6 @@ from fedrt import quantities as q
 from fedrt.errors import InputError
 from fedrt.messages import CODEC_NAMES
 from fedrt.scenario.faults import Faults
-from fedrt.scenario.fields import (
-    Entry,
-    Kinds,
-    PerDevice,
-    PerDeviceRule,
-    Section,
-    read_table,
-    setting,
-    table_of,
-    word_or,
-)
-from fedrt.scenario.layers import overlay, plain, without_none
 from fedrt.scenario.methods import (
     PARTITIONS,
     AdamOptions,
@@ -52,6 +40,18 @@ from fedrt.scenario.methods import Partition as Partition
 from fedrt.scenario.methods import PathologicalPartition as PathologicalPartition
 from fedrt.scenario.methods import WriterPartition as WriterPartition
 from fedrt.scenario.rules import broken_rules, fault_problems
+from fedrt.scenario.tables.fields import (
+    Entry,
+    Kinds,
+    PerDevice,
+    PerDeviceRule,
+    Section,
+    read_table,
+    setting,
+    table_of,
+    word_or,
+)
+from fedrt.scenario.tables.layers import overlay, plain, without_none
 from fedrt.scenario.trace import Custom as Custom
 from fedrt.scenario.trace import ScaledTrace as ScaledTrace
 from fedrt.scenario.trace import Trace

@@ -10,7 +10,7 @@ import numpy as np
 
 from fedrt.graph import is_connected
 from fedrt.scenario.faults import Attackers, Faults
-from fedrt.scenario.fields import PerDevice
+from fedrt.scenario.tables.fields import PerDevice
 from fedrt.validation import problem
 
 if TYPE_CHECKING:

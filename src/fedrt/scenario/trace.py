@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from fedrt import quantities as q
-from fedrt.scenario.fields import setting
+from fedrt.scenario.tables.fields import setting
 from fedrt.validation import Flag, Text
 
 

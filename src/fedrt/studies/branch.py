@@ -27,7 +27,7 @@ from fedrt.runs.executor import Executor
 from fedrt.runs.loop import open_ledger, run_rounds
 from fedrt.runs.rounds import GlobalRound
 from fedrt.scenario import Scenario
-from fedrt.scenario.fields import table_of
+from fedrt.scenario.tables.fields import table_of
 from fedrt.system.files import make_folder
 from fedrt.validation import Whole
 from fedrt.world.world import World

@@ -10,9 +10,9 @@ from typing import Any
 
 from fedrt.errors import InputError
 from fedrt.scenario import Scenario, load_scenario
-from fedrt.scenario.fields import PerDeviceRule
 from fedrt.scenario.load import Source, setting_value
 from fedrt.scenario.model import Custom
+from fedrt.scenario.tables.fields import PerDeviceRule
 from fedrt.studies.sweep import POLICY
 from fedrt.validation import Either, Real, Whole, hint, shown
 

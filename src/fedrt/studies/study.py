@@ -25,8 +25,8 @@ from fedrt.records.directory import SUMMARY, open_folder, read_opened, source_di
 from fedrt.records.foreign import refuse_links
 from fedrt.records.summary import PARTS, Summary
 from fedrt.scenario import Scenario, scenario_text
-from fedrt.scenario.code import PROCESSES, import_paths
-from fedrt.scenario.fields import table_of
+from fedrt.scenario.entries import PROCESSES, import_paths
+from fedrt.scenario.tables.fields import table_of
 from fedrt.studies.estimates import Progress, estimate
 from fedrt.system.files import BusyError
 from fedrt.system.inputs import MOST_DATA, open_regular, refuse_larger

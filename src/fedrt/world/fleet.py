@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.arrays import freeze_arrays
-from fedrt.scenario.fields import PerDevice
 from fedrt.scenario.model import Scenario
+from fedrt.scenario.tables.fields import PerDevice
 from fedrt.seeding import stream, uniforms
 
 FloatArray = NDArray[np.float64]

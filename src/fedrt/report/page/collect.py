@@ -26,7 +26,7 @@ from fedrt.report.page.reproduced import read_reproduced
 from fedrt.report.page.saved import PageRun
 from fedrt.report.page.sources import PageSources, find
 from fedrt.report.page.studies import read_study
-from fedrt.scenario.code import import_paths
+from fedrt.scenario.entries import import_paths
 
 MOST_LINES = 60
 MOST_DIFFERENCES = 40

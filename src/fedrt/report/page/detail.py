@@ -23,8 +23,8 @@ from fedrt.report.page.saved import (
 )
 from fedrt.report.page.thin import bins, carried_on, mean_by, some_rounds
 from fedrt.scenario import Scenario
-from fedrt.scenario.fields import PerDevice
 from fedrt.scenario.model import MEASURED
+from fedrt.scenario.tables.fields import PerDevice
 from fedrt.world.fleet import draw_fleet
 
 MOST_BINS = 80

@@ -25,7 +25,7 @@ from fedrt.report.page.curves import budget_range, seeds_curves
 from fedrt.report.page.encode import number
 from fedrt.report.page.studies import style
 from fedrt.scenario import Scenario
-from fedrt.scenario.fields import read_table
+from fedrt.scenario.tables.fields import read_table
 
 CURVES = ("accuracy", "loss", "energy_j_mean")
 SPARSE = [3, 3]

@@ -13,7 +13,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
-from fedrt.scenario.fields import table_of
+from fedrt.scenario.tables.fields import table_of
 from fedrt.system.plugins import PYTHON, GivenPath, Offer
 
 BUDGET_FORMS = ("energy_j_per_edge_round", "energy_budget_j")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fedrt.cli import main
 from fedrt.errors import InputError
 from fedrt.scenario import load_scenario
-from fedrt.scenario.toml_text import MOST_PARTS, parse_toml, plain_toml, toml_text
+from fedrt.scenario.tables.toml_text import MOST_PARTS, parse_toml, plain_toml, toml_text
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 SCALARS = (

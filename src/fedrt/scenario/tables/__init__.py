@@ -1,0 +1,1 @@
+"""Tables of settings: the rules that read them, layers of them, and TOML text."""

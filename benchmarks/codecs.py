@@ -4,17 +4,21 @@
 
 Bytes: encoding and decoding of a vector on one thread, in GB of float32 per second. A round: the
 sending of all updates of LeNet-5 devices beside the local training of the same round. On a GPU:
-the sending of ResNet-20 updates, compiled as training has it. Before anything is timed, all ways
-to compute it are held equal to the byte form, to the bit, on usual numbers and on extreme ones.
+the sending of ResNet-20 updates, compiled as training has it, and whole rounds with and without it.
+Before anything is timed, all ways to compute it are held equal to the byte form, to the bit, on
+usual numbers and on extreme ones.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +39,6 @@ from fedrt.system.files import write_json
 
 EDGES = 8
 LENET5, RESNET20 = 431_080, 269_722
-STEP_MS = 9.1
-"""A local step of 72 ResNet-20 devices on an H200 (docs/performance.md)."""
 
 
 def order_for(names: list[str], states: Tensor) -> TrainingOrder:
@@ -216,7 +218,11 @@ def trained_round(folder: Path, upload: str, args: argparse.Namespace) -> list[f
 
 
 def gpu_share(args: argparse.Namespace) -> dict[str, Any]:
-    """What sending takes on a GPU, compiled as training has it and not, in ms."""
+    """What sending takes on a GPU, compiled as training has it and not.
+
+    By itself, and behind other work as in training: there the processor has queued all of it before
+    the GPU is done with the local steps, so that only the GPU's own time counts.
+    """
     from fedrt.learning.stacked.compiled import compiled_coding
 
     where = torch.device("cuda")
@@ -228,20 +234,63 @@ def gpu_share(args: argparse.Namespace) -> dict[str, Any]:
             tensor.to(where) for tensor in fleet(args.devices, RESNET20 + 1395, extreme=False)
         )
         given = (*given[:3], given[3][:, :RESNET20].contiguous())
-        took = []
-        for number in range(args.repeats + 5):
-            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            torch.cuda.synchronize()
-            start.record()
-            send(["int4"] * args.devices, given, program)
-            end.record()
-            torch.cuda.synchronize()
-            if number >= 5:
-                took.append(start.elapsed_time(end) / 1000)
-        found[way] = summary(took)
-        ms = 1000 * found[way]["median_s"]
-        print(f"{found['device']}, {way}: {ms:.3f} ms, {100 * ms / STEP_MS:.2f} % of a step")
+        for name, busy in ((way, torch.ones(8192, 8192, device=where)), (f"{way}_alone", None)):
+            work = partial(send, ["int4"] * args.devices, given, program)
+            took = [_queued(work, busy) for _ in range(args.repeats + 5)]
+            found[name] = summary(took[5:])
+            print(f"{found['device']}, {name}: {1000 * found[name]['median_s']:.3f} ms")
     return found
+
+
+def _queued(work: Callable[[], Any], busy: Tensor | None) -> float:
+    """Seconds of some work on a GPU, behind products of a matrix if there is one."""
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    torch.cuda.synchronize()
+    if busy is not None:
+        torch.mm(busy, busy)
+    start.record()
+    work()
+    end.record()
+    torch.cuda.synchronize()
+    return float(start.elapsed_time(end)) / 1000
+
+
+def gpu_round(args: argparse.Namespace) -> dict[str, Any]:
+    """An edge round of ResNet-20 devices on a GPU, with `int4` and without, in turns."""
+    training = importlib.import_module("training")
+    count, images = args.devices, 10_000
+    task = training.Task(
+        dataset=training.random_dataset(training.SHAPES["resnet20"], images, 0),
+        parts=training.split_evenly(images, count, 0),
+        model="resnet20",
+        steps=args.steps,
+        learning_rate=training.RATES["resnet20"],
+        dtype="bfloat16",
+        augment=True,
+        device="cuda",
+    )
+    engine, flat = task.engine("stacked")
+    states = torch.zeros(count, flat.num_parameters, device="cuda")
+    own = {"codec_state": states, "state_row": np.arange(count), "menu": CODEC_NAMES}
+    int4 = np.full(count, CODEC_NAMES.index("int4"))
+    orders = {"none": task.order(), "int4": replace(task.order(), codec=int4, **own)}
+    took: dict[str, list[float]] = {name: [] for name in orders}
+    first = flat.state()[None]
+    for number in range(3 + args.pairs):
+        for name in sorted(orders, reverse=bool(number % 2)):
+            seconds = training.seconds_of_round(engine, first, orders[name])
+            if number >= 3:
+                took[name].append(seconds)
+    rounds = {name: summary(seconds) for name, seconds in took.items()}
+    both = zip(took["none"], took["int4"], strict=True)
+    more_s = float(np.median([coded - plain for plain, coded in both]))
+    step_s = rounds["none"]["median_s"] / args.steps
+    print(
+        f"a round of {args.steps} steps: {1000 * more_s:+.3f} ms with int4 in"
+        f" {1000 * rounds['none']['median_s']:.2f} ms, {100 * more_s / step_s:.1f} % of a step"
+    )
+    share = more_s / step_s
+    return {"steps": args.steps, "round": rounds, "more_s": more_s, "share_of_step": share}
 
 
 def main() -> None:
@@ -250,6 +299,8 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--devices", type=int, default=72)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=10, help="of a round on a GPU")
+    parser.add_argument("--pairs", type=int, default=31, help="of rounds on a GPU")
     parser.add_argument("--only", choices=("bytes", "round", "gpu"))
     parser.add_argument("--save", type=Path)
     args = parser.parse_args()
@@ -262,6 +313,7 @@ def main() -> None:
         result["round"] = round_share(args)
     if args.only in (None, "gpu") and torch.cuda.is_available():
         result["gpu"] = gpu_share(args)
+        result["gpu_round"] = gpu_round(args)
     if args.save is not None:
         write_json(args.save, result)
 

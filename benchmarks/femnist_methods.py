@@ -39,8 +39,8 @@ METHODS: dict[str, tuple[str, ...]] = {
     "cosine": (COSINE,),
     "FedProx 0.01": ("learning.proximal=0.01",),
     "FedProx 0.1": ("learning.proximal=0.1",),
-    "FedAdam 0.01": ('learning.server_optimiser={kind="fedadam",learning_rate=0.01}',),
-    "FedAdam 0.03": ('learning.server_optimiser={kind="fedadam",learning_rate=0.03,tau=0.01}',),
+    "FedAdam 0.003": ('learning.server_optimiser={kind="fedadam",learning_rate=0.003}',),
+    "FedAdam 0.01": ('learning.server_optimiser={kind="fedadam",learning_rate=0.01,tau=0.01}',),
     "FedAvgM 0.5": ('learning.server_optimiser={kind="fedavgm",learning_rate=0.5,momentum=0.5}',),
     "weight decay": (DECAY,),
     "cosine and weight decay": (COSINE, DECAY),
@@ -51,19 +51,23 @@ METHODS: dict[str, tuple[str, ...]] = {
 QUICK = ("rounds.global_rounds=12", "learning.evaluate_every=1")
 
 
-def train(settings: tuple[str, ...], seed: int, args: argparse.Namespace) -> dict[str, Any]:
-    """The accuracies and losses of one run, round by round."""
-    scenario = load_scenario("quickstart" if args.quick else "paper/femnist", list(settings))
-    world = SimulatedWorld(scenario, seed)
+def train(
+    name: str, settings: tuple[str, ...], policy: str, seed: int, args: argparse.Namespace
+) -> dict[str, Any]:
+    """The accuracies and losses of one run, round by round; simulated time and energy."""
+    world = SimulatedWorld(load_scenario(name, list(settings)), seed)
     chunk = {} if args.device == "cpu" else {"chunk": args.chunk, "workers": 1}
     setup = make_setup(world, engine="stacked", device=args.device, data_dir=args.data_dir, **chunk)
     began = time.monotonic()
-    accuracy, loss = [], []
+    accuracy, loss, ends_at_s = [], [], 0.0
     try:
-        for done in simulate_rounds(world, make_policy("fedrt"), Trainer(setup)):
+        for done in simulate_rounds(world, make_policy(policy), Trainer(setup)):
             loss.append(done.metrics["loss"])
+            ends_at_s = done.ends_at_s
             if not math.isnan(done.metrics["accuracy"]):
                 accuracy.append(done.metrics["accuracy"])
+    except Exception as error:  # one that diverges is a result too
+        return {"settings": list(settings), "failed": str(error)}
     finally:
         setup.close()
     return {
@@ -72,46 +76,59 @@ def train(settings: tuple[str, ...], seed: int, args: argparse.Namespace) -> dic
         "loss": loss,
         "last_mean": float(np.mean(accuracy[-LAST:])),
         "best": max(accuracy),
+        "ends_at_s": ends_at_s,
+        "device": setup.device_name,
         "wall_s": time.monotonic() - began,
     }
 
 
 def run_all() -> int:
     """Train every method on every seed, and save after each."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = options((__doc__ or "").splitlines()[0])
+    parser.add_argument("--methods", default=",".join(METHODS), help="as this file names them")
+    parser.add_argument("--quick", action="store_true")
+    args = parser.parse_args()
+    chosen = args.methods.split(",")
+    if unknown := [name for name in chosen if name not in METHODS]:
+        parser.error(f"--methods {unknown[0]!r}: must be among {', '.join(METHODS)}")
+    data = saved(args.save)
+    methods = data.setdefault("methods", {})
+    for seed in args.seeds.split(","):
+        for name in chosen:
+            own = methods.setdefault(name, {})
+            if seed in own:
+                continue
+            source = "quickstart" if args.quick else "paper/femnist"
+            given = METHODS[name] + (QUICK if args.quick else ())
+            own[seed] = train(source, given, "fedrt", int(seed), args)
+            if args.save:
+                write_json(args.save, data)
+            plain = methods.get("plain SGD", {}).get(seed, {}).get("last_mean")
+            print(f"seed {seed}: {name}: {in_words(own[seed], plain)}", flush=True)
+    return 0
+
+
+def options(description: str) -> argparse.ArgumentParser:
+    """The options of a script that trains whole runs."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--seeds", default="0", help="such as 0,1,2")
-    parser.add_argument("--only", default="", help="methods whose name has this in it")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--chunk", type=int, default=72, help="devices at a time on a GPU")
     parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--save", type=Path)
-    parser.add_argument("--quick", action="store_true")
-    args = parser.parse_args()
-    data: dict[str, Any] = {"command": " ".join(sys.argv), "methods": {}}
-    if args.save and args.save.exists():
-        data["methods"] = json.loads(args.save.read_text())["methods"]
-    data["environment"] = environment()
-    for seed in args.seeds.split(","):
-        for name, settings in METHODS.items():
-            own = data["methods"].setdefault(name, {})
-            if args.only not in name or seed in own:
-                continue
-            given = (*settings, *QUICK) if args.quick else settings
-            try:
-                own[seed] = train(given, int(seed), args)
-            except Exception as error:  # one that diverges is a result too
-                own[seed] = {"settings": list(given), "failed": str(error)}
-            if args.save:
-                write_json(args.save, data)
-            print(f"seed {seed}: {name}: {_words(own[seed], data, seed)}", flush=True)
-    return 0
+    return parser
 
 
-def _words(found: dict[str, Any], data: dict[str, Any], seed: str) -> str:
-    """A line about one run, and how far it is from plain SGD's."""
+def saved(path: Path | None) -> dict[str, Any]:
+    """What a file of results holds already; this command and machine."""
+    data = json.loads(path.read_text()) if path and path.exists() else {}
+    return data | {"command": " ".join(sys.argv), "environment": environment()}
+
+
+def in_words(found: dict[str, Any], plain: float | None = None) -> str:
+    """A line about one run, and how far it is from another's mean of the last ten."""
     if "failed" in found:
         return str(found["failed"])
-    plain = data["methods"].get("plain SGD", {}).get(seed, {}).get("last_mean")
     apart = "" if plain is None else f", {100 * (found['last_mean'] - plain):+.2f} points"
     ends = f"last ten {found['last_mean']:.2%}{apart}; best {found['best']:.2%}"
     return f"{ends}; {found['wall_s']:.0f} s"

@@ -56,6 +56,9 @@ class Plan:
     left out trains nothing, sends nothing and spends nothing; its other entries mean nothing."""
     codec: NDArray[np.int64] | None = None
     """Per device: the codec of its upload, a place in `Observation.menu`; None: the scenario's."""
+    tx_power_w: NDArray[np.float64] | None = None
+    """Per device: the power of its radio while it sends; None: its full power. Only where
+    `Laws.power_control` allows it."""
 
     @property
     def trained(self) -> NDArray[np.bool_]:
@@ -72,7 +75,13 @@ def gossip_bits(gossip: Gossip, seen: Observation) -> float:
     """The bits that a server sends to a neighbour in one step of a gossip."""
     if gossip.codec is None:
         return seen.gossip_bits
-    return message_bits(gossip.codec, seen.model_bits, seen.buffer_bits)
+    return coded_gossip_bits(gossip.codec, seen)
+
+
+def coded_gossip_bits(codec: str, seen: Observation) -> float:
+    """The bits that a server sends to a neighbour in one gossip step with a codec."""
+    bits = message_bits(codec, seen.model_bits, seen.buffer_bits)
+    return bits * seen.laws.header_factor
 
 
 def plan_problems(plan: Plan, seen: Observation) -> list[str]:
@@ -95,7 +104,7 @@ def plan_problems(plan: Plan, seen: Observation) -> list[str]:
         shape = (seen.num_devices,)
         if not isinstance(chosen, np.ndarray) or chosen.dtype != np.bool_ or chosen.shape != shape:
             return [f"trains = {shown(chosen)}: must be None or a boolean array of shape {shape}"]
-    lines += _codec_problems(plan, seen)
+    lines += _codec_problems(plan, seen) + _power_problems(plan, seen)
     status: object = plan.status
     if not isinstance(status, str) or status not in get_args(Status):
         lines.append(f"status = {shown(status)}: must be one of {', '.join(get_args(Status))}")
@@ -118,6 +127,21 @@ def _codec_problems(plan: Plan, seen: Observation) -> list[str]:
     return [f"codec = {shown(chosen)}: must be {rule}"]
 
 
+def _power_problems(plan: Plan, seen: Observation) -> list[str]:
+    """A line if the radios' powers are not ones that the scenario lets a plan choose."""
+    chosen: object = plan.tx_power_w
+    if chosen is None:
+        return []
+    if not seen.laws.power_control:
+        return ["tx_power_w: must be None without power control"]
+    shape, most = (seen.num_devices,), seen.tx_power_w * (1 + ROUNDING)
+    floats = isinstance(chosen, np.ndarray) and chosen.dtype == np.float64 and chosen.shape == shape
+    if floats and bool(((chosen > 0) & (chosen <= most) | ~plan.trained).all()):  # type: ignore[operator]
+        return []
+    rule = f"None or float64 of shape {shape}, above 0 and at most each device's full power"
+    return [f"tx_power_w = {shown(chosen)}: must be {rule}"]
+
+
 def upload_bits(plan: Plan, seen: Observation) -> NDArray[np.float64]:
     """The bits of each device's message under a plan; those of a device left out mean nothing."""
     if plan.codec is None or seen.menu is None:
@@ -135,6 +159,11 @@ def _device_problems(plan: Plan, seen: Observation) -> list[str]:
         lines.append("bandwidth_hz: must be finite and > 0")
     elif (seen.sum_by_edge(used_hz) > seen.edge_bandwidth_hz * (1 + ROUNDING)).any():
         lines.append("bandwidth_hz: must add up to no more than its edge's bandwidth")
+    elif seen.laws.block_hz is not None:
+        blocks = used_hz / seen.laws.block_hz
+        if not (np.abs(blocks - np.rint(blocks)) <= ROUNDING * np.maximum(blocks, 1.0)).all():
+            rule = f"whole blocks of block_hz = {seen.laws.block_hz:g}"
+            lines.append(f"bandwidth_hz: must be {rule}")
     low, high = seen.cpu_min_hz * (1 - ROUNDING), seen.cpu_max_hz * (1 + ROUNDING)
     if not ((plan.cpu_hz >= low) & (plan.cpu_hz <= high) | out).all():
         lines.append("cpu_hz: must lie from cpu_min_hz to cpu_max_hz")

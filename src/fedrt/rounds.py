@@ -44,11 +44,26 @@ class RoundCost:
     """Per server; 0 unless this is the last edge round of a global round."""
     upload_bytes: FloatArray
     """For each device, the size of its message."""
+    download_s: FloatArray = field(default_factory=lambda: np.zeros(0))
+    """For each device, the seconds of the broadcast that it listens to; 0 if downloads are free."""
+    download_j: FloatArray = field(default_factory=lambda: np.zeros(0))
+    idle_j: FloatArray = field(default_factory=lambda: np.zeros(0))
+    """For each device, the joules it spends after its upload until its server has averaged."""
+
+    def __post_init__(self) -> None:
+        for name in ("download_s", "download_j", "idle_j"):
+            if len(getattr(self, name)) != len(self.compute_s):
+                object.__setattr__(self, name, np.zeros(len(self.compute_s)))
 
     @property
     def energy_j(self) -> FloatArray:
         """The joules that each device spends."""
-        return self.compute_j + self.upload_j
+        return self.compute_j + self.upload_j + self.download_j + self.idle_j
+
+    @property
+    def busy_s(self) -> FloatArray:
+        """The seconds from the start of the edge round until each device's update has arrived."""
+        return self.download_s + self.compute_s + self.upload_s
 
 
 @dataclass(frozen=True)

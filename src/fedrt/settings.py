@@ -30,6 +30,9 @@ class FleetSettings(TypedDict, total=False):
     energy_j_per_edge_round: PerDeviceValue | None
     energy_budget_j: PerDeviceValue | None
     cluster_sizes: str | Sequence[int]
+    idle_power_w: PerDeviceValue | None
+    rx_power_w: PerDeviceValue | None
+    cpu_table: Any
 
 
 class RoundsSettings(TypedDict, total=False):
@@ -98,4 +101,6 @@ class Sections(TypedDict, total=False):
     base_graph: Any
     control: ControlSettings | Control
     faults: Any
+    downlink: Any
+    overheads: Any
     schema_version: int

@@ -72,11 +72,12 @@ def round_links(
     if menu is not None:
         codec = gossip_codec(menu, world.gossip_codec)
         bits = message_bits(codec, world.model_bits, world.buffer_bits)
+        bits *= world.overheads.header_factor
     rounds = []
     limits = [None] * len(distances) if rho is None else np.broadcast_to(rho, len(distances))
     for t, distance in enumerate(distances):
         seen = see_backhaul(world.scenario, world.backhaul_bps(t), distance)
-        step_s = link_time_s(bits, 1, seen.bps)
+        step_s = link_time_s(bits, 1, seen.bps, seen.latency_s)
         limit = limits[t]
         most = None if limit is None else float(limit)
         rounds.append(

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from fedrt.cost.round import global_round_time_s as global_round_time_s
     from fedrt.cost.round import price as price
     from fedrt.cost.round import slowest_device_s as slowest_device_s
+    from fedrt.cost.uplink import bandwidth_of_rate_hz as bandwidth_of_rate_hz
     from fedrt.cost.uplink import hertz_seconds as hertz_seconds
+    from fedrt.cost.uplink import rate_bps as rate_bps
     from fedrt.cost.uplink import upload_energy_j as upload_energy_j
     from fedrt.cost.uplink import upload_time_s as upload_time_s
 else:
@@ -32,6 +34,6 @@ else:
             "compute": "compute_energy_j compute_time_s training_cycles",
             "outcome": "Deadline FailureRules carry_out failure_rules simulate",
             "round": "global_round_time_s price slowest_device_s",
-            "uplink": "hertz_seconds upload_energy_j upload_time_s",
+            "uplink": "bandwidth_of_rate_hz hertz_seconds rate_bps upload_energy_j upload_time_s",
         },
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrt.world.observation import Observation
+
 FloatArray = NDArray[np.float64]
 
 
@@ -23,3 +25,10 @@ def compute_time_s(cycles: FloatArray, cpu_hz: FloatArray) -> FloatArray:
 def compute_energy_j(cycles: FloatArray, cpu_hz: FloatArray, capacitance: FloatArray) -> FloatArray:
     """The joules of an edge round's training: (alpha / 2) W f^2."""
     return capacitance / 2 * cycles * cpu_hz**2
+
+
+def training_energy_j(seen: Observation, cycles: FloatArray, cpu_hz: FloatArray) -> FloatArray:
+    """The joules of an edge round's training by each device's own law: cubic, or measured."""
+    energy_j = compute_energy_j(cycles, cpu_hz, seen.capacitance)
+    tables = seen.laws.cpu
+    return energy_j if tables is None else tables.energy_j(cycles, cpu_hz, energy_j)

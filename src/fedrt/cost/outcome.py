@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.cost.round import price
+from fedrt.cost.round import end_of_edge_round_s, idle_energy_j, price
 from fedrt.plan import ROUNDING, Plan
 from fedrt.rounds import Outcome, as_planned
 from fedrt.scenario import Scenario
@@ -88,31 +88,39 @@ def carry_out(plan: Plan, seen: Observation, failures: Failures, rules: FailureR
     full = price(replace(plan, cpu_hz=plan.cpu_hz * failures.cpu_fraction), seen)
     trained = plan.trained
     silent = failures.silent & trained
-    planned_s = planned.compute_s + planned.upload_s
+    planned_s = planned.busy_s
     ends_s = rules.deadline.of_edges(seen, planned_s, trained)[seen.edge_of_device]
-    through_s = full.compute_s + full.upload_s
+    through_s = full.busy_s
     late = trained & ~silent & (through_s > ends_s * (1 + ROUNDING))
     delivered = trained & ~silent & ~late
 
     computes = ~silent | (rules.silent_spends != "nothing")
     sends = ~silent | (rules.silent_spends == "all")
     cut = (late | silent) & (through_s > ends_s)
-    compute_s = np.where(cut, np.minimum(full.compute_s, ends_s), full.compute_s) * computes
-    left_s = np.maximum(ends_s - full.compute_s, 0.0)
+    download_s = np.where(cut, np.minimum(full.download_s, ends_s), full.download_s) * computes
+    left_s = np.maximum(ends_s - full.download_s, 0.0)
+    compute_s = np.where(cut, np.minimum(full.compute_s, left_s), full.compute_s) * computes
+    left_s = np.maximum(ends_s - full.download_s - full.compute_s, 0.0)
     upload_s = np.where(cut, np.minimum(full.upload_s, left_s), full.upload_s) * sends
-    delivered_s = seen.max_by_edge(np.where(delivered, through_s, 0.0))
+    delivered_s = end_of_edge_round_s(seen, np.where(delivered, through_s, 0.0), delivered)
     awaited_s = np.where(silent, np.minimum(planned_s, ends_s), np.where(late, ends_s, through_s))
     # Of a device that takes no time no part can be cut off.
     whole_compute_s = np.where(trained, full.compute_s, 1.0)
     whole_upload_s = np.where(trained, full.upload_s, 1.0)
     sent = upload_s / whole_upload_s
+    whole_download_s = np.where(full.download_s > 0, full.download_s, 1.0)
+    edge_time_s = np.maximum(end_of_edge_round_s(seen, awaited_s, trained), delivered_s)
+    busy_s = np.where(computes, download_s + compute_s + upload_s, np.inf)
     cost = replace(
         full,
         compute_s=compute_s,
         upload_s=upload_s,
         compute_j=full.compute_j * (compute_s / whole_compute_s),
         upload_j=full.upload_j * sent,
-        edge_time_s=np.maximum(seen.max_by_edge(awaited_s), delivered_s),
+        edge_time_s=edge_time_s,
         upload_bytes=full.upload_bytes * sent,
+        download_s=download_s,
+        download_j=full.download_j * (download_s / whole_download_s),
+        idle_j=idle_energy_j(seen, busy_s, edge_time_s, trained),
     )
     return Outcome(seen.device, cost, planned, delivered, late, delivered_s, failures)

@@ -101,7 +101,7 @@ def complete_plan(
     if backhaul is None:
         return plan(_status(relaxed, allocation_is_optimal), None)
     finish_s = books.elapsed_s + price(plan("feasible", None), seen).edge_time_s
-    link_s = link_time_s(seen.gossip_bits, seen.gossip_steps, backhaul.bps)
+    link_s = link_time_s(seen.gossip_bits, seen.gossip_steps, backhaul.bps, backhaul.latency_s)
     distance, limit = backhaul.consensus_distance, backhaul.consensus_limit
     topology = links_by_part(links, finish_s, link_s, distance, limit)
     relaxed |= not meets_limit(topology, distance, limit)

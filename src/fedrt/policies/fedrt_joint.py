@@ -24,9 +24,8 @@ from fedrt.control.pacing.energy_prices import Spending
 from fedrt.control.pacing.expected_finish import SOFT
 from fedrt.cost.round import global_round_time_s, price
 from fedrt.ledger import Books, Pace, ReferenceRound
-from fedrt.plan import Plan, upload_bits
+from fedrt.plan import Plan, coded_gossip_bits, upload_bits
 from fedrt.policies.fedrt_plus import Draft, FedRTPlus, step_seconds
-from fedrt.scenario.sizes import message_bits
 from fedrt.world.observation import Observation
 
 FloatArray = NDArray[np.float64]
@@ -63,7 +62,7 @@ class FedRTJoint(FedRTPlus):
         if seen.gossip_codec != "none":
             return super().plan(replace(seen, upload_bits=bits), books)
         codec = gossip_codec(menu, seen.gossip_codec)
-        message = message_bits(codec, seen.model_bits, seen.buffer_bits)
+        message = coded_gossip_bits(codec, seen)
         coded = replace(seen, upload_bits=bits, gossip_codec=codec, gossip_bits=message)
         plan = super().plan(coded, books)
         if plan.gossip is None:

@@ -307,7 +307,7 @@ def _out_of_reach(seen: Observation, reference: ReferenceRound) -> NDArray[np.bo
 def step_seconds(seen: Observation) -> FloatArray:
     """The seconds of one gossip step over each link."""
     assert seen.backhaul is not None
-    return link_time_s(seen.gossip_bits, 1, seen.backhaul.bps)
+    return link_time_s(seen.gossip_bits, 1, seen.backhaul.bps, seen.backhaul.latency_s)
 
 
 def _keeps_limits(seen: Observation, gossip: RatedGossip) -> bool:

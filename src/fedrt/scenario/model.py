@@ -39,6 +39,7 @@ from fedrt.scenario.methods import OwnerPartition as OwnerPartition
 from fedrt.scenario.methods import Partition as Partition
 from fedrt.scenario.methods import PathologicalPartition as PathologicalPartition
 from fedrt.scenario.methods import WriterPartition as WriterPartition
+from fedrt.scenario.physical import CpuTable, Division, Downlink, Overheads, RateLaw
 from fedrt.scenario.rules import broken_rules, fault_problems
 from fedrt.scenario.tables.fields import (
     Entry,
@@ -85,6 +86,12 @@ class Fleet:
         word_or(("even", "uneven"), Listed(Whole(1, MOST_DEVICES), least=1)), "even"
     )
     """`even`, `uneven` (fixed proportions between 0.2 and 1.8 of the mean), or one per edge."""
+    idle_power_w: PerDevice | None = setting(PerDeviceRule(q.TX_POWER_W), None)
+    """What a device draws while it waits for its edge server; by default nothing."""
+    rx_power_w: PerDevice | None = setting(PerDeviceRule(q.TX_POWER_W), None)
+    """What a device's radio draws while it listens to a broadcast; by default nothing."""
+    cpu_table: CpuTable | None = setting(Section(CpuTable), None)
+    """The measured energy of computing, in the place of the cubic law with `capacitance`."""
 
 
 @dataclass(frozen=True)
@@ -98,27 +105,27 @@ class Rounds:
 
 
 @dataclass(frozen=True)
-class UniformSnr:
+class UniformSnr(RateLaw):
     """SNR drawn independently for every device and edge round, uniform in dB."""
 
     kind: ClassVar[str] = "uniform"
-    low_db: float = setting(q.SNR_DB)
-    high_db: float = setting(q.SNR_DB)
+    low_db: float = setting(q.CHANNEL_DB)
+    high_db: float = setting(q.CHANNEL_DB)
 
 
 @dataclass(frozen=True)
-class GaussMarkovSnr:
+class GaussMarkovSnr(RateLaw):
     """SNR that moves slowly: a stationary first-order Gauss-Markov process in dB per device."""
 
     kind: ClassVar[str] = "gauss-markov"
-    mean_db: float = setting(q.SNR_DB)
+    mean_db: float = setting(q.CHANNEL_DB)
     std_db: float = setting(Real(least=0, most=50))
     correlation: float = setting(Real(least=0, most=1))
     """From one edge round to the next: 0 is independent, 1 never changes."""
 
 
 @dataclass(frozen=True)
-class PathLossSnr:
+class PathLossSnr(RateLaw):
     """SNR from where a device is: log-distance path loss, shadowing and fading.
 
     Positions are metres east and north of the device's own server; without them each device is
@@ -139,7 +146,7 @@ class PathLossSnr:
 
 
 @dataclass(frozen=True)
-class ConstantBandwidth:
+class ConstantBandwidth(Division):
     """Every edge server has the same bandwidth, always."""
 
     kind: ClassVar[str] = "constant"
@@ -148,7 +155,7 @@ class ConstantBandwidth:
 
 
 @dataclass(frozen=True)
-class UniformBandwidth:
+class UniformBandwidth(Division):
     """An edge server's bandwidth, drawn independently for every edge round."""
 
     kind: ClassVar[str] = "uniform"
@@ -213,8 +220,18 @@ class LinkListGraph:
     links: tuple[tuple[int, int], ...] = setting(Listed(Listed(Whole(0, MOST_EDGES - 1), 2, 2)))
 
 
-Channel = UniformSnr | GaussMarkovSnr | PathLossSnr | Trace | Custom
-Bandwidth = ConstantBandwidth | UniformBandwidth | ScaledTrace | Custom
+@dataclass(frozen=True)
+class ChannelTrace(Trace, RateLaw):
+    """The values of every device's channel from a file."""
+
+
+@dataclass(frozen=True)
+class BandwidthTrace(ScaledTrace, Division):
+    """The bandwidth of every edge server from a file."""
+
+
+Channel = UniformSnr | GaussMarkovSnr | PathLossSnr | ChannelTrace | Custom
+Bandwidth = ConstantBandwidth | UniformBandwidth | BandwidthTrace | Custom
 BackhaulSpeed = ConstantBackhaul | UniformBackhaul | ScaledTrace | Custom
 BaseGraph = CompleteGraph | RingGraph | StarGraph | ErdosRenyiGraph | LinkListGraph
 
@@ -325,10 +342,10 @@ class Scenario:
     fleet: Fleet = setting(Section(Fleet))
     rounds: Rounds = setting(Section(Rounds))
     channel: Channel = setting(
-        Kinds((UniformSnr, GaussMarkovSnr, PathLossSnr, Trace), custom=Custom)
+        Kinds((UniformSnr, GaussMarkovSnr, PathLossSnr, ChannelTrace), custom=Custom)
     )
     bandwidth: Bandwidth = setting(
-        Kinds((ConstantBandwidth, UniformBandwidth, ScaledTrace), custom=Custom)
+        Kinds((ConstantBandwidth, UniformBandwidth, BandwidthTrace), custom=Custom)
     )
     backhaul: BackhaulSpeed = setting(
         Kinds((ConstantBackhaul, UniformBackhaul, ScaledTrace), custom=Custom)
@@ -341,6 +358,10 @@ class Scenario:
     control: Control = setting(Section(Control), Control())
     faults: Faults | None = setting(Section(Faults), None)
     """Without it nothing fails."""
+    downlink: Downlink | None = setting(Section(Downlink), None)
+    """Without it devices have the edge model at once and for nothing."""
+    overheads: Overheads | None = setting(Section(Overheads), None)
+    """Without it messages are their bits alone."""
 
     schema_version: int = setting(Whole(SCHEMA_VERSION, SCHEMA_VERSION), SCHEMA_VERSION)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from fedrt.graph import is_connected
 from fedrt.scenario.faults import Attackers, Faults
+from fedrt.scenario.physical import physical_problems
 from fedrt.scenario.tables.fields import PerDevice
 from fedrt.validation import problem
 
@@ -35,7 +36,7 @@ def broken_rules(scenario: Scenario) -> list[str]:
         lines.append('scenario.learning.trim: only goes with averaging = "trimmed-mean"')
     if scenario.learning.top_k is not None and scenario.learning.upload != "top-k":
         lines.append('scenario.learning.top_k: only goes with upload = "top-k"')
-    return lines + _scaffold_problems(scenario.learning)
+    return lines + _scaffold_problems(scenario.learning) + physical_problems(scenario)
 
 
 def _scaffold_problems(learning: Learning) -> list[str]:

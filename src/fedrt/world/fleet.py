@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,8 @@ from fedrt.arrays import freeze_arrays
 from fedrt.scenario.model import Scenario
 from fedrt.scenario.tables.fields import PerDevice
 from fedrt.seeding import stream, uniforms
+from fedrt.world.cpu_tables import measured_cpus
+from fedrt.world.laws import CpuTables
 
 FloatArray = NDArray[np.float64]
 KeyArray = NDArray[np.int64]
@@ -30,9 +32,17 @@ class FleetArrays:
     cpu_max_hz: FloatArray
     energy_budget_j: FloatArray
     """For the whole run; inf = no limit."""
+    idle_power_w: FloatArray | None = None
+    rx_power_w: FloatArray | None = None
+    cpu: CpuTables | None = None
+    """The efficient points of measured computing energies; None: none was measured."""
 
     def __post_init__(self) -> None:
         freeze_arrays(self)
+
+    def cpu_of(self, who: NDArray[np.int64]) -> CpuTables | None:
+        """The measured energies of some of the devices."""
+        return None if self.cpu is None else replace(self.cpu, of_device=self.cpu.of_device[who])
 
     @property
     def num_devices(self) -> int:
@@ -49,7 +59,7 @@ def draw_fleet(scenario: Scenario, seed: int) -> FleetArrays:
     keys = np.arange(fleet.num_devices)
 
     def values(name: str) -> FloatArray:
-        return _draw(getattr(fleet, name), name, keys, seed)
+        return draw_values(getattr(fleet, name), name, keys, seed)
 
     if fleet.energy_budget_j is not None:
         budget_j = values("energy_budget_j")
@@ -58,6 +68,15 @@ def draw_fleet(scenario: Scenario, seed: int) -> FleetArrays:
         budget_j = values("energy_j_per_edge_round") * edge_rounds
     else:
         budget_j = np.full(fleet.num_devices, np.inf)
+
+    def maybe(name: str) -> FloatArray | None:
+        return None if getattr(fleet, name) is None else values(name)
+
+    cpu_hz = (values("cpu_min_hz"), values("cpu_max_hz"))
+    cpu = None
+    if fleet.cpu_table is not None:
+        everyone = np.zeros(fleet.num_devices, dtype=np.int64)
+        cpu, cpu_hz = measured_cpus({0: fleet.cpu_table}, everyone, cpu_hz)
     return FleetArrays(
         device_key=keys,
         edge_key=np.arange(fleet.num_edges),
@@ -65,9 +84,12 @@ def draw_fleet(scenario: Scenario, seed: int) -> FleetArrays:
         cycles_per_sample=values("cycles_per_sample"),
         capacitance=values("capacitance"),
         tx_power_w=values("tx_power_w"),
-        cpu_min_hz=values("cpu_min_hz"),
-        cpu_max_hz=values("cpu_max_hz"),
+        cpu_min_hz=cpu_hz[0],
+        cpu_max_hz=cpu_hz[1],
         energy_budget_j=budget_j,
+        idle_power_w=maybe("idle_power_w"),
+        rx_power_w=maybe("rx_power_w"),
+        cpu=cpu,
     )
 
 
@@ -93,7 +115,8 @@ def cluster_sizes(scenario: Scenario) -> NDArray[np.int64]:
     return sizes + 1
 
 
-def _draw(given: PerDevice, name: str, keys: KeyArray, seed: int) -> FloatArray:
+def draw_values(given: PerDevice, name: str, keys: KeyArray, seed: int) -> FloatArray:
+    """A quantity of every device; what is drawn is keyed by its name and the device."""
     if given.values is not None:
         return np.array(given.values)
     if given.low == given.high:

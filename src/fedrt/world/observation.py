@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.arrays import freeze_arrays, read_only
+from fedrt.world.laws import PAPER, Laws
 
 FloatArray = NDArray[np.float64]
 
@@ -25,6 +26,8 @@ class Backhaul:
     consensus_distance: FloatArray
     consensus_limit: float
     contraction_limit: float | None = None
+    latency_s: float = 0.0
+    """What a message takes beyond its bits, in every gossip step."""
 
     def __post_init__(self) -> None:
         freeze_arrays(self)
@@ -74,7 +77,8 @@ class Observation:
     cycles: FloatArray
     """The CPU cycles of an edge round's training: W_n = S I mu_n."""
     snr: FloatArray
-    """The signal-to-noise ratio, linear and not in dB."""
+    """The signal-to-noise ratio, linear and not in dB; where noise is spread over the bandwidth
+    (`Laws.cn0_hz`), that over an even share of it."""
     tx_power_w: FloatArray
     capacitance: FloatArray
     cpu_min_hz: FloatArray
@@ -100,6 +104,8 @@ class Observation:
     least_bits: FloatArray | None = None
     """The bits that each device's message has at least, where devices have been stepped up to
     codecs with more bits than theirs; None where none has."""
+    laws: Laws = PAPER
+    """How the physical layer departs from the paper's."""
 
     def __post_init__(self) -> None:
         if not self.gossip_bits:

@@ -12,6 +12,8 @@ from fedrt import quantities as q
 from fedrt.errors import InputError
 from fedrt.graph import BoolMatrix
 from fedrt.scenario.model import (
+    BandwidthTrace,
+    ChannelTrace,
     ConstantBackhaul,
     ConstantBandwidth,
     Custom,
@@ -24,6 +26,7 @@ from fedrt.scenario.model import (
     UniformBandwidth,
     UniformSnr,
 )
+from fedrt.scenario.physical import Division, RateLaw, own_options, rate_law
 from fedrt.scenario.trace import Trace
 from fedrt.seeding import normals, pair_uniforms, uniforms
 from fedrt.system.plugins import load_plugin, own_code
@@ -124,11 +127,17 @@ class PathLossChannel:
 
 
 class TraceChannel:
-    """SNR from a file with the columns global_round, edge_round, device, snr_db."""
+    """SNR from a file with the columns global_round, edge_round, device, snr_db.
 
-    def __init__(self, settings: Trace, fleet: FleetArrays, rounds: Rounds) -> None:
+    Where the rate law asks for gains, the last column is gain_db.
+    """
+
+    def __init__(self, settings: ChannelTrace, fleet: FleetArrays, rounds: Rounds) -> None:
         sizes = {"global_round": 0, "edge_round": rounds.edge_rounds, "device": fleet.num_devices}
-        self.table = whole_trace(settings, sizes, "snr_db", q.SNR_DB, rounds)
+        value, rule = ("snr_db", q.SNR_DB)
+        if rate_law(settings).gives_gains:
+            value, rule = ("gain_db", q.GAIN_DB)
+        self.table = whole_trace(settings, sizes, value, rule, rounds)
         self.keys = fleet.device_key
 
     def snr_db(self, t: int, r: int) -> FloatArray:
@@ -242,10 +251,11 @@ def make_channel(scenario: Scenario, fleet: FleetArrays, seed: int) -> ChannelPr
             return GaussMarkovChannel(settings, fleet, rounds, seed)
         case PathLossSnr():
             return PathLossChannel(settings, fleet, seed)
-        case Trace():
+        case ChannelTrace():
             return TraceChannel(settings, fleet, rounds)
         case Custom():
-            return _make_custom(settings, "channel", "snr_db", fleet, seed)
+            own = own_options(settings, RateLaw)
+            return _make_custom(settings, "channel", "snr_db", fleet, seed, own)
         case _:
             assert_never(settings)
 
@@ -260,10 +270,11 @@ def make_bandwidth(scenario: Scenario, fleet: FleetArrays, seed: int) -> Bandwid
         case UniformBandwidth():
             low, high = settings.low_hz * settings.scale, settings.high_hz * settings.scale
             return UniformEdgeBandwidth(low, high, fleet, seed)
-        case ScaledTrace():
+        case BandwidthTrace():
             return TraceBandwidth(settings, fleet, scenario.rounds)
         case Custom():
-            return _make_custom(settings, "bandwidth", "hz", fleet, seed)
+            own = own_options(settings, Division)
+            return _make_custom(settings, "bandwidth", "hz", fleet, seed, own)
         case _:
             assert_never(settings)
 
@@ -283,16 +294,22 @@ def make_backhaul(
         case ScaledTrace():
             return TraceLinks(settings, fleet, scenario.rounds, base_graph)
         case Custom():
-            return _make_custom(settings, "backhaul", "bps", fleet, seed)
+            return _make_custom(settings, "backhaul", "bps", fleet, seed, settings.options)
         case _:
             assert_never(settings)
 
 
-def _make_custom(settings: Custom, section: str, method: str, fleet: FleetArrays, seed: int) -> Any:
+def _make_custom(
+    settings: Custom,
+    section: str,
+    method: str,
+    fleet: FleetArrays,
+    seed: int,
+    options: Mapping[str, Any],
+) -> Any:
     """A user's process, made with the fleet, the seed and the section's other fields."""
     field = f"scenario.{section}.kind"
     plugin = load_plugin(settings.kind, field)
-    options: Mapping[str, Any] = settings.options
     with own_code(f"{field} = {settings.kind!r}: cannot be made"):
         process = plugin(fleet, seed, **options)
     if not callable(getattr(process, method, None)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -13,18 +14,21 @@ from fedrt import quantities as q
 from fedrt.arrays import read_only
 from fedrt.errors import InputError, reason
 from fedrt.scenario.model import Custom, Scenario
+from fedrt.scenario.physical import Overheads, division_of, rate_law
 from fedrt.scenario.sizes import buffer_bits, message_bits, upload_bits
 from fedrt.seeding import pair_uniforms, uniforms
 from fedrt.system.plugins import own_code
 from fedrt.units import linear_from_db
 from fedrt.validation import Real
 from fedrt.world.faults import Failures, FaultyWorld
-from fedrt.world.fleet import FleetArrays, draw_fleet
+from fedrt.world.fleet import FleetArrays, draw_fleet, draw_values
 from fedrt.world.graphs import draw_base_graph
+from fedrt.world.laws import Laws
 from fedrt.world.observation import Observation
 from fedrt.world.processes import make_backhaul, make_bandwidth, make_channel
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 
 
 class SimulatedWorld:
@@ -40,6 +44,18 @@ class SimulatedWorld:
         self.gossip_bits = message_bits(self.gossip_codec, self.model_bits, self.buffer_bits)
         self.upload_bits = upload_bits(scenario.learning, self.model_bits)
         self.fleet = draw_fleet(scenario, seed) if fleet is None else fleet
+        self.law = rate_law(scenario.channel)
+        self.overheads = scenario.overheads or Overheads()
+        self.gossip_bits *= self.overheads.header_factor
+        self.upload_bits *= self.overheads.header_factor
+        messages = 1 if scenario.downlink is None else 2
+        self.overhead_s = messages * self.overheads.round_trip_s + self.overheads.aggregation_s
+        self._downlink_snr: FloatArray | None = None
+        if scenario.downlink is not None and scenario.downlink.snr_db is not None:
+            given = draw_values(
+                scenario.downlink.snr_db, "downlink snr", self.fleet.device_key, seed
+            )
+            self._downlink_snr = linear_from_db(given)
         self.base_graph, self.base_graph_words = draw_base_graph(
             scenario.base_graph, self.fleet.edge_key, seed
         )
@@ -121,7 +137,7 @@ class SimulatedWorld:
             self.scenario.channel,
             lambda: self._channel.snr_db(t, r),
             (fleet.num_devices,),
-            q.SNR_DB,
+            q.GAIN_DB if self.law.gives_gains else q.SNR_DB,
             f"scenario.channel.snr_db {when}",
         )
         bandwidth_hz = _given(
@@ -131,14 +147,17 @@ class SimulatedWorld:
             q.BANDWIDTH_HZ,
             f"scenario.bandwidth.hz {when}",
         )
+        rule = q.GAIN_DB if self.law.gives_gains else q.SNR_DB
+        # Drawn values have tails; no radio works beyond these ends.
+        ratio = linear_from_db(np.clip(snr_db, rule.least, rule.most)[who])
+        laws, snr = self._laws(who, edge_of_device[who], ratio, bandwidth_hz)
         return Observation(
             model_bits=self.model_bits,
             local_steps=rounds.local_steps,
             gossip_steps=rounds.gossip_steps,
             edge_of_device=edge_of_device[who],
             cycles=self.cycles[who],
-            # Drawn values have tails; no radio works beyond these ends.
-            snr=linear_from_db(np.clip(snr_db, q.SNR_DB.least, q.SNR_DB.most)[who]),
+            snr=snr,
             tx_power_w=fleet.tx_power_w[who],
             capacitance=fleet.capacitance[who],
             cpu_min_hz=fleet.cpu_min_hz[who],
@@ -151,7 +170,58 @@ class SimulatedWorld:
             gossip_bits=self.gossip_bits,
             upload_bits=np.full(len(who), self.upload_bits),
             buffer_bits=self.buffer_bits,
+            laws=laws,
         )
+
+    def _laws(
+        self, who: IntArray, edge: IntArray, ratio: FloatArray, bandwidth_hz: FloatArray
+    ) -> tuple[Laws, FloatArray]:
+        """The physical layer of an edge round, and the devices' SNRs.
+
+        `ratio` is what the channel gives for each device, an SNR or a gain.
+        """
+        scenario, fleet = self.scenario, self.fleet
+        cn0_hz, snr = None, ratio
+        if self.law.spreads_noise:
+            scale = self.law.reference_hz
+            cn0_hz = ratio * (
+                fleet.tx_power_w[who] / self.law.noise_w_per_hz if scale is None else scale
+            )
+            size = np.bincount(edge, minlength=fleet.num_edges)
+            snr = cn0_hz / (bandwidth_hz / np.maximum(size, 1))[edge]
+        laws = Laws(
+            cn0_hz=cn0_hz,
+            power_control=bool(self.law.power_control),
+            block_hz=division_of(scenario.bandwidth).block_hz,
+            rx_power_w=None if fleet.rx_power_w is None else fleet.rx_power_w[who],
+            idle_power_w=None if fleet.idle_power_w is None else fleet.idle_power_w[who],
+            overhead_s=self.overhead_s,
+            header_factor=self.overheads.header_factor,
+            cpu=fleet.cpu_of(who),
+        )
+        if scenario.downlink is None:
+            return laws, snr
+        return replace(laws, listen_s=self._listen_s(who, edge, snr, cn0_hz, bandwidth_hz)), snr
+
+    def _listen_s(
+        self,
+        who: IntArray,
+        edge: IntArray,
+        snr: FloatArray,
+        cn0_hz: FloatArray | None,
+        bandwidth_hz: FloatArray,
+    ) -> FloatArray:
+        """The seconds of a broadcast at each device's rate."""
+        downlink = self.scenario.downlink
+        assert downlink is not None
+        hz = bandwidth_hz[edge] if downlink.hz is None else np.full(len(who), downlink.hz)
+        if self._downlink_snr is not None:
+            snr = self._downlink_snr[who]
+        else:
+            louder = downlink.tx_power_w / self.fleet.tx_power_w[who]
+            snr = louder * (snr if cn0_hz is None else cn0_hz / hz)
+        bits = (downlink.bits or self.model_bits) * self.overheads.header_factor
+        return np.asarray(bits * np.log(2.0) / (hz * np.log1p(snr)))
 
     def backhaul_bps(self, t: int) -> FloatArray:
         """The link speeds in global round t in bit/s; 0 where there is no link or it is down."""

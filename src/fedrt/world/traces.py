@@ -6,6 +6,7 @@ and device, edge server or link it belongs to, all counted from 0.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,7 @@ def read_trace(file: str, sizes: dict[str, int], value: str, rule: Real) -> Floa
     `sizes` gives the columns and how many values each takes; that of the first is ignored. Cells
     the trace does not give are NaN: `gaps` names them.
     """
-    columns = _read_columns(file, [*sizes, value])
+    columns = read_columns(file, [*sizes, value])
     problems: list[str] = []
     keys = []
     for position, (name, size) in enumerate(sizes.items()):
@@ -77,8 +78,8 @@ def too_short(file: str, length: int, global_rounds: int, repeat: bool) -> list[
     ]
 
 
-def _read_columns(file: str, names: list[str]) -> dict[str, FloatArray]:
-    """The named columns as numbers; any other column is an error."""
+def read_columns(file: str, names: list[str], one_of: Sequence[str] = ()) -> dict[str, FloatArray]:
+    """The named columns as numbers, and that of `one_of` which is there; any other is an error."""
     import pyarrow as pa
     from pyarrow import csv, parquet
 
@@ -97,8 +98,11 @@ def _read_columns(file: str, names: list[str]) -> dict[str, FloatArray]:
         found = table.column_names
     except (OSError, ValueError, pa.ArrowException) as error:
         raise InputError(f"{file}: cannot be read: {reason(error)}") from None
-    if sorted(found) != sorted(names):
+    names = [*names, *(name for name in one_of if name in found)]
+    if sorted(found) != sorted(names) or (one_of and not set(one_of) & set(found)):
         has, must = shown(", ".join(found))[1:-1], ", ".join(names)
+        if one_of:
+            must = ", ".join(n for n in names if n not in one_of) + f" and {' or '.join(one_of)}"
         raise InputError(f"{file}: has the columns {has}: must have {must}")
     if not table.num_rows:
         raise InputError(f"{file}: has no rows")

@@ -34,8 +34,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.cost.compute import compute_energy_j
-from fedrt.cost.uplink import hertz_seconds, upload_energy_j, upload_time_s
+from fedrt.cost.compute import training_energy_j
+from fedrt.cost.uplink import hertz_seconds, seconds_to_send, upload_energy_j
 from fedrt.errors import FedrtError
 from fedrt.world.observation import Observation
 
@@ -69,20 +69,36 @@ class Allocation:
 
 
 def even_split_hz(seen: Observation) -> FloatArray:
-    """The bandwidth of each device in Hz if every cluster splits its own evenly."""
-    share = seen.edge_bandwidth_hz / np.maximum(seen.cluster_size, 1)
-    return share[seen.edge_of_device]
+    """The bandwidth of each device in Hz if every cluster splits its own evenly.
+
+    In whole blocks the first devices of a cluster get one more where they do not come out even.
+    """
+    block_hz = seen.laws.block_hz
+    if block_hz is None:
+        share = seen.edge_bandwidth_hz / np.maximum(seen.cluster_size, 1)
+        return share[seen.edge_of_device]
+    each, more = np.divmod(whole_blocks(seen), np.maximum(seen.cluster_size, 1))
+    place = np.arange(seen.num_devices) - seen.first_device[seen.edge_of_device]
+    edge = seen.edge_of_device
+    return block_hz * (each[edge] + (place < more[edge]))
+
+
+def whole_blocks(seen: Observation) -> NDArray[np.int64]:
+    """The number of whole resource blocks that each edge server's bandwidth has."""
+    assert seen.laws.block_hz is not None
+    blocks = seen.edge_bandwidth_hz / seen.laws.block_hz
+    return np.floor(blocks * (1 + FITS)).astype(np.int64)
 
 
 def even_upload_energy_j(seen: Observation) -> FloatArray:
     """The joules of each device's upload if its cluster splits the bandwidth evenly."""
-    upload_s = upload_time_s(seen.upload_bits, seen.snr, even_split_hz(seen))
+    upload_s = seconds_to_send(seen, seen.upload_bits, even_split_hz(seen))
     return upload_energy_j(upload_s, seen.tx_power_w)
 
 
 def slowest_compute_energy_j(seen: Observation) -> FloatArray:
     """The joules of each device's training at its lowest CPU frequency."""
-    return compute_energy_j(seen.cycles, seen.cpu_min_hz, seen.capacitance)
+    return training_energy_j(seen, seen.cycles, seen.cpu_min_hz)
 
 
 def least_energy_j(seen: Observation) -> FloatArray:

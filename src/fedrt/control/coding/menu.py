@@ -30,7 +30,9 @@ def menu_of(scenario: Scenario) -> Menu:
     if limit is None and learning.upload in names:
         limit = learning.upload
     more = buffer_bits(learning) + variate_bits(learning, learning.model_bits)
-    return make_menu(names, limit, learning.model_bits, more, "scenario.control")
+    overheads = scenario.overheads
+    factor = 1.0 if overheads is None else overheads.header_factor
+    return make_menu(names, limit, learning.model_bits, more, "scenario.control", factor)
 
 
 def make_menu(
@@ -39,13 +41,15 @@ def make_menu(
     model_bits: float,
     buffer_bits: float,
     where: str,
+    header_factor: float = 1.0,
 ) -> Menu:
     """The menu of some codecs; the limit is a number, the distortion of a codec, or the usual.
 
-    `where` says in messages whose limit it is.
+    `where` says in messages whose limit it is; `header_factor`: bits on the air over messages'.
     """
     most = limit if isinstance(limit, float | int) else distortion(limit or USUAL)
     bits = np.array([message_bits(name, model_bits, buffer_bits) for name in names])
+    bits = bits * header_factor
     lost = np.array([distortion(name) for name in names])
     if not (lost <= most * (1 + ROUNDING)).any():
         rule = f"at least {lost.min():.3g}, that of {names[int(lost.argmin())]}"

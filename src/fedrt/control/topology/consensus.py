@@ -51,7 +51,10 @@ def see_backhaul(scenario: Scenario, bps: FloatArray, distance: FloatArray) -> B
     kappa = scenario.control.kappa
     if not distance.any():
         distance, kappa = 1.0 - np.eye(len(distance)), 0.0
-    return Backhaul(bps, distance, consensus_limit(bps > 0, distance, kappa))
+    overheads = scenario.overheads
+    latency_s = 0.0 if overheads is None else overheads.round_trip_s
+    limit = consensus_limit(bps > 0, distance, kappa)
+    return Backhaul(bps, distance, limit, latency_s=latency_s)
 
 
 def shortest_paths(length: FloatArray) -> FloatArray:

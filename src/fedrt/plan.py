@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.graph import is_connected, same_parts
+from fedrt.messages import LADDER
 from fedrt.quantities import GOSSIP_STEPS
 from fedrt.scenario.model import GOSSIP_CODECS
 from fedrt.scenario.sizes import message_bits
@@ -148,6 +149,25 @@ def upload_bits(plan: Plan, seen: Observation) -> NDArray[np.float64]:
         return seen.upload_bits
     bits: NDArray[np.float64] = seen.menu.bits[np.where(plan.trained, plan.codec, 0)]
     return bits if seen.least_bits is None else np.maximum(bits, seen.least_bits)
+
+
+def upload_codecs(plan: Plan, seen: Observation) -> NDArray[np.str_]:
+    """The codec that each device uses, by name, where a plan chooses from a menu.
+
+    A device that was stepped up uses the codec it was stepped up to, if its plan has fewer bits.
+    Empty where a device is left out or the scenario says which codec.
+    """
+    if plan.codec is None or seen.menu is None:
+        return np.full(seen.num_devices, "", dtype="U1")
+    menu, chosen = seen.menu, np.where(plan.trained, plan.codec, 0)
+    names = np.array(menu.names)[chosen]
+    if seen.least_bits is not None:
+        # What every message has beside the parameters.
+        more = menu.bits[0] - message_bits(menu.names[0], seen.model_bits)
+        for name in LADDER:
+            raised = seen.least_bits == message_bits(name, seen.model_bits) + more
+            names = np.where(raised & (seen.least_bits > menu.bits[chosen]), name, names)
+    return np.where(plan.trained, names, "")
 
 
 def _device_problems(plan: Plan, seen: Observation) -> list[str]:

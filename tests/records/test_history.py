@@ -35,6 +35,7 @@ COLUMNS = {
         "over_allowance_j": "double",
         "links_kept": "int64",
         "gossip_steps": "int64",
+        "upload_bytes": "double",
         "backhaul_bytes": "double",
         "zeta": "double",
         "omega_2": "double",
@@ -132,6 +133,8 @@ def test_the_rows_add_up(policy):
     assert_allclose(devices["spent_j"] + devices["left_j"], np.full(240, 12.0), rtol=1e-12)
     over = devices["over_allowance_j"].reshape(6, -1).sum(axis=1)
     assert_allclose(per_round["over_allowance_j"], over, rtol=1e-12)
+    sent = devices["upload_bytes"].reshape(6, -1).sum(axis=1)
+    assert_allclose(per_round["upload_bytes"], sent, rtol=1e-12)
     assert_allclose(per_round["energy_j_mean"][-1], spent.mean(), rtol=1e-12)
     assert_allclose(per_round["energy_j_max"][-1], spent.max(), rtol=1e-12)
 

@@ -17,8 +17,9 @@ from fedrt.cost.backhaul import link_bytes
 from fedrt.cost.round import slowest_device_s
 from fedrt.graph import links_of
 from fedrt.ledger import overspend_j
-from fedrt.plan import gossip_bits
+from fedrt.plan import gossip_bits, upload_codecs
 from fedrt.records.failures import arrived, device_columns, edge_columns, round_columns
+from fedrt.rounds import NOT_STEPPED
 from fedrt.runs.rounds import EdgeRound, GlobalRound
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ class History:
         self.chunks["edges"] += self.last_edge_rows
         for turn in done.edge_rounds:
             if "devices" in self.chunks:
-                self.chunks["devices"].append(device_rows(turn) | device_columns(turn))
+                rows = device_rows(turn) | codec_columns(turn) | device_columns(turn)
+                self.chunks["devices"].append(rows)
         if "links" in self.chunks:
             self.chunks["links"].append(link_rows(done))
 
@@ -81,6 +83,7 @@ def round_row(done: GlobalRound, mixing: str) -> Columns:
         "over_allowance_j": np.array([sum(_over(turn).sum() for turn in done.edge_rounds)]),
         "links_kept": np.array([int(gossip.links.sum()) // 2]),
         "gossip_steps": np.array([gossip.steps]),
+        "upload_bytes": np.array([sum(t.cost.upload_bytes.sum() for t in done.edge_rounds)]),
         "backhaul_bytes": np.array([sent_bytes(last).sum()]),
         "zeta": np.array([zeta]),
         "omega_2": np.array([omega_2(zeta, gossip.steps)]),
@@ -167,6 +170,21 @@ def device_rows(turn: EdgeRound) -> Columns:
         "spent_j": turn.after.spent_j[seen.device],
         "left_j": turn.after.left_j[seen.device],
         "over_allowance_j": _over(turn),
+    }
+
+
+def codec_columns(turn: EdgeRound) -> Columns:
+    """The codec of each device's update and whether it was stepped up after it.
+
+    Only of runs whose policy chooses codecs.
+    """
+    if turn.seen.menu is None:
+        return {}
+    steps = turn.outcome.stepped_up
+    nobody = np.zeros(turn.seen.num_devices, dtype=bool)
+    return {
+        "codec": upload_codecs(turn.plan, turn.seen),
+        "stepped_up": nobody if steps is None else steps != NOT_STEPPED,
     }
 
 

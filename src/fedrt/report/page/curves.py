@@ -25,7 +25,7 @@ MEASURE, MEASURE_ENDS = "accuracy", ("edge_accuracy_min", "edge_accuracy_max")
 QUANTITIES = (
     *(MEASURE, "loss", *MEASURE_ENDS, "consensus", "distance_error"),
     *("energy_j_mean", "energy_j_max", "ends_at_s", "time_s", "links_kept", "gossip_steps", "zeta"),
-    *("over_budget_devices", "over_budget_j", "backhaul_bytes"),
+    *("over_budget_devices", "over_budget_j", "upload_bytes", "backhaul_bytes"),
 )
 
 

@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 
 from fedrt.errors import InputError
 from fedrt.ledger import overspend_j
+from fedrt.messages import BITS, CODEC_NAMES
 from fedrt.records.summary import PARTS
 from fedrt.report.page.encode import packed
 from fedrt.report.page.saved import (
+    CODECS,
     DEVICES,
     EDGES,
     LINKS,
@@ -37,6 +39,12 @@ LEAST_ROUNDS, LEAST_BINS = 40, 20
 MOST_HELD = 200_000
 """Classes times devices up to which a partition goes into the page."""
 
+NO_CODEC = 255
+"""In the place of a codec where a device sent nothing."""
+FEW_BITS_FIRST = tuple(reversed(CODEC_NAMES))
+NUMBER_BITS = np.array([{"float32": 32, "float16": 16, **BITS}.get(c, np.nan) for c in CODEC_NAMES])
+"""The bits of a number under each codec; `top-k`, which sends only some, has none."""
+
 FloatArray = NDArray[np.float64]
 
 
@@ -56,7 +64,7 @@ def share(run: PageRun, runs: int) -> DetailShare:
     """
     fleet = run.said.scenario.fleet
     per_round = 16 * fleet.num_edges + 9 * _links_per_round(run)
-    per_bin = 12 * fleet.num_devices
+    per_bin = (17 if run.has("devices", CODECS) else 12) * fleet.num_devices
     shown = int(
         min(
             runs,
@@ -91,12 +99,14 @@ def detail_data(run: PageRun, most: DetailShare, problems: list[str]) -> dict[st
         "ends_at_s": packed(run.rounds["ends_at_s"][kept], "f8"),
         "edges": run.said.scenario.fleet.num_edges,
     }
-    for name, columns, make in (
-        ("clusters", EDGES, _clusters),
-        ("links", LINKS, _links),
-        ("devices", DEVICES, _devices),
+    for name, table, columns, make in (
+        ("clusters", "edges", EDGES, _clusters),
+        ("links", "links", LINKS, _links),
+        ("devices", "devices", DEVICES, _devices),
+        ("codecs", "devices", CODECS, _codecs),
     ):
-        table = "edges" if name == "clusters" else name
+        if name == "codecs" and not run.has(table, columns):
+            continue
         try:
             rows = run.table(table, columns)
             if rows is not None:
@@ -194,6 +204,96 @@ def _devices(
         "spent_j": packed(spent_j, "f8"),
         "budget_j": packed(budget_j, "f8"),
         "over": packed(overspend_j(spent_j, budget_j) > 0, "u1"),
+    }
+
+
+def _codecs(
+    run: PageRun, rows: Columns, kept: NDArray[np.int64], most: DetailShare
+) -> dict[str, Any]:
+    """The codecs of the updates over bins of rounds and by device, bytes sent, and step-ups."""
+    path, count = run.path / "devices.parquet", run.said.scenario.fleet.num_devices
+    device = whole_numbers(rows, "device", count, path)
+    round_of_row = rows["global_round"].astype(np.int64, copy=False)
+    used = rows["codec"] >= 0
+    names = [CODEC_NAMES.index(name) for name in FEW_BITS_FIRST]
+    names = [place for place in names if (rows["codec"] == place).any()]
+    codec = np.searchsorted(-np.array(names), -rows["codec"][used])
+    return {
+        "names": [CODEC_NAMES[place] for place in names],
+        **_sent(run, rows["upload_bytes"], round_of_row, used, codec, len(names)),
+        "by_device": _codecs_by_device(
+            bins(run.done, most.bins), round_of_row[used], device[used], codec, names, count
+        ),
+        **_step_ups(rows["stepped_up"].astype(bool), device, round_of_row, count),
+    }
+
+
+def _sent(
+    run: PageRun,
+    upload_bytes: FloatArray,
+    round_of_row: NDArray[np.int64],
+    used: NDArray[np.bool_],
+    codec: NDArray[np.int64],
+    codecs: int,
+) -> dict[str, Any]:
+    """For bins of rounds the share of each codec in the updates, and the mean bytes of a round."""
+    done = run.done
+    bin_of_round, first, last = bins(done, MOST_STACKED)
+    place = bin_of_round[round_of_row[used]] * codecs + codec
+    counts = np.bincount(place, minlength=len(first) * codecs).reshape(len(first), codecs)
+    found = {
+        "bins": {"first": packed(first, "i4"), "last": packed(last, "i4")},
+        "shares": packed(counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)),
+    }
+    whole: dict[str, NDArray[Any]] = {
+        "upload_bytes": np.bincount(round_of_row, upload_bytes, minlength=done)
+    }
+    if "backhaul_bytes" in run.rounds:
+        whole["backhaul_bytes"] = run.rounds["backhaul_bytes"]
+    model_bits = run.said.scenario.learning.model_bits
+    if not isinstance(model_bits, str):
+        updates = np.bincount(round_of_row[used], minlength=done)
+        whole["model_bytes"] = updates * (model_bits / 8)
+    for name, values in whole.items():
+        found[name] = packed(mean_by(bin_of_round, values.astype(np.float64), len(first)), "f8")
+    return found
+
+
+def _codecs_by_device(
+    binned: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
+    round_of_row: NDArray[np.int64],
+    device: NDArray[np.int64],
+    codec: NDArray[np.int64],
+    names: list[int],
+    count: int,
+) -> dict[str, Any]:
+    """For bins of rounds and devices, the codec used most and the mean bits of a number."""
+    bin_of_round, first, last = binned
+    place = bin_of_round[round_of_row] * count + device
+    size = len(first) * count
+    counts = np.bincount(place * len(names) + codec, minlength=size * len(names))
+    most_used = counts.reshape(size, -1).argmax(axis=1) if names else np.zeros(size)
+    there = np.bincount(place, minlength=size) > 0
+    bits = mean_by(place, NUMBER_BITS[np.array(names, dtype=np.int64)][codec], size)
+    return {
+        "bins": {"first": packed(first, "i4"), "last": packed(last, "i4")},
+        "codec": packed(np.where(there, most_used, NO_CODEC), "u1"),
+        "bits": packed(bits),
+    }
+
+
+def _step_ups(
+    stepped: NDArray[np.bool_],
+    device: NDArray[np.int64],
+    round_of_row: NDArray[np.int64],
+    count: int,
+) -> dict[str, Any]:
+    """For each device, how often it was stepped up, and the last round after which it was."""
+    last = np.full(count, -1)
+    np.maximum.at(last, device[stepped], round_of_row[stepped])
+    return {
+        "stepped_up": packed(np.bincount(device[stepped], minlength=count), "i4"),
+        "stepped_up_last": packed(last, "i4"),
     }
 
 

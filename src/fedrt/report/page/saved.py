@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.errors import InputError, reason
+from fedrt.messages import CODEC_NAMES
 from fedrt.records.directory import SavedRun, read_run
 from fedrt.report.page.encode import plain_data
 from fedrt.report.page.sources import read_json
@@ -23,6 +24,8 @@ ROUNDS = ("global_round", "time_s", "ends_at_s", "energy_j_mean", "energy_j_max"
 EDGES = ("global_round", "edge", "compute_s", "upload_s", "backhaul_s", "waiting_s")
 LINKS = ("global_round", "edge", "edge2", "bps", "distance", "kept")
 DEVICES = ("global_round", "device", "edge", "bandwidth_hz", "cpu_hz", "spent_j", "left_j")
+CODECS = ("global_round", "device", "codec", "stepped_up", "upload_bytes")
+"""Of devices, in runs whose policy chooses codecs."""
 NUMBERS = "biuf"
 
 
@@ -51,6 +54,16 @@ class PageRun:
     @property
     def trained(self) -> bool:
         return "loss" in self.rounds or self.said.options is not None
+
+    def has(self, name: str, columns: Sequence[str]) -> bool:
+        """Whether a larger table can be read and has these columns."""
+        from pyarrow import parquet
+
+        try:
+            with (self.path / f"{name}.parquet").open("rb") as file:
+                return set(columns) <= set(parquet.read_schema(file).names)
+        except Exception:  # a damaged file may fail in any part of its reader
+            return False
 
     def table(self, name: str, needed: Sequence[str]) -> Columns | None:
         """The rows of a larger table up to the last saved round; None if there is no such table."""
@@ -127,8 +140,20 @@ def read_columns(
 
 
 def to_columns(table: Any, names: Sequence[str]) -> Columns:
-    """The named columns as arrays."""
-    return {name: table[name].to_numpy() for name in names}
+    """The named columns as arrays; codecs as their places in `CODEC_NAMES`, others as -1."""
+    return {
+        name: _codec_places(table[name]) if name == "codec" else table[name].to_numpy()
+        for name in names
+    }
+
+
+def _codec_places(names: Any) -> NDArray[np.int64]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    places = pc.index_in(names, value_set=pa.array(CODEC_NAMES))
+    found: NDArray[np.int64] = pc.fill_null(places, -1).to_numpy().astype(np.int64)
+    return found
 
 
 def whole_numbers(columns: Columns, name: str, below: int, path: Path) -> NDArray[np.int64]:

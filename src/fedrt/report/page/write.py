@@ -21,6 +21,7 @@ ASSETS = Path(__file__).parent / "assets"
 LIBRARY = ASSETS / "vendor" / "echarts" / "echarts.min.js"
 SCRIPTS = (
     *("data", "words", "look", "chart", "lines", "graph", "rounds", "heat", "devices"),
+    "codecs",
     *("reproduced", "studies", "summary", "main"),
 )
 MARK = "<!-- a FedRT page -->"

@@ -58,6 +58,30 @@ function updateAll() {
   for (const chart of Object.values(page.charts)) chart.update();
 }
 
+// What a sheet of A4 leaves a chart inside margins and frames, in pixels, and how fine it is drawn.
+const PAPER_WIDTH = 640;
+const PAPER_RATIO = 2;
+
+/** Draw every chart once more at the width of paper, those too that have not come into view yet.
+ * In one go: a chart itself is drawn in several frames, and paper waits for none. */
+function drawForPaper() {
+  clearPaper();
+  for (const chart of Object.values(page.charts)) {
+    if (!chart.element.offsetParent) continue;
+    if (chart.stale) chart.draw();
+    if (!chart.chart) continue;
+    chart.chart.resize({ width: PAPER_WIDTH, height: chart.element.offsetHeight });
+    const drawn = chart.chart.renderToCanvas({ pixelRatio: PAPER_RATIO });
+    chart.chart.resize({ width: "auto", height: "auto" });
+    drawn.className = "paper";
+    chart.element.append(drawn);
+  }
+}
+
+function clearPaper() {
+  for (const drawn of document.querySelectorAll(".paper")) drawn.remove();
+}
+
 /** What all charts have in common. */
 function withDefaults(option) {
   const { describe, tooltip, ...rest } = option;

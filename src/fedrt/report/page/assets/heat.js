@@ -8,8 +8,29 @@ function groups(count, most) {
   return Array.from({ length: Math.ceil(count / size) }, (_, i) => [i * size, Math.min(count, (i + 1) * size) - 1]);
 }
 
-/** A heat map. `cell(row, column)` gives a value or NaN, `say` the tooltip of a cell. */
-function heatOption({ rows, columns, cell, say, sayScale, colours, range, xName, yName, marks = [], describe }) {
+/** The key of a heat map: a scale from `from` to `to`, or a box for each of its categories. */
+function heatKey({ from, to, sayScale, colours, categories }) {
+  const both = { seriesIndex: 0, orient: "horizontal", left: "center", bottom: 4, textStyle: { color: themed("--muted") } };
+  if (categories) {
+    const pieces = categories.map((label, value) => ({ value, label, color: colours[value] }));
+    return { ...both, type: "piecewise", pieces, itemWidth: 12, itemHeight: 12, itemGap: 8, textGap: 4, selectedMode: false };
+  }
+  return {
+    ...both,
+    type: "continuous",
+    min: from,
+    max: to > from ? to : from + Math.max(1e-9, Math.abs(from) * 1e-6),
+    itemWidth: 12,
+    itemHeight: 150,
+    calculable: false,
+    text: [sayScale(to), sayScale(from)],
+    inRange: { color: colours },
+  };
+}
+
+/** A heat map. `cell(row, column)` gives a value or NaN, `say` the tooltip of a cell.
+ * With `categories` a value is the place of its category, and each has one of the colours. */
+function heatOption({ rows, columns, cell, say, sayScale, colours, categories, range, xName, yName, marks = [], describe }) {
   const data = [];
   let [low, high] = [Infinity, -Infinity];
   for (let c = 0; c < columns.length; c++) {
@@ -29,21 +50,7 @@ function heatOption({ rows, columns, cell, say, sayScale, colours, range, xName,
     grid: { left: 58, right: 16, top: 34, bottom: 92 },
     xAxis: axis(xName, { type: "category", data: names, nameGap: 28, splitLine: { show: false }, axisLine: { show: false } }),
     yAxis: upright(yName, { type: "category", data: rows, inverse: true, nameLocation: "start", nameTextStyle: { color: themed("--muted"), align: "left", padding: [0, 0, 0, -46] }, splitLine: { show: false }, axisLine: { show: false } }),
-    visualMap: {
-      type: "continuous",
-      seriesIndex: 0,
-      min: from,
-      max: to > from ? to : from + Math.max(1e-9, Math.abs(from) * 1e-6),
-      orient: "horizontal",
-      left: "center",
-      bottom: 4,
-      itemWidth: 12,
-      itemHeight: 150,
-      calculable: false,
-      text: [sayScale(to), sayScale(from)],
-      textStyle: { color: themed("--muted") },
-      inRange: { color: colours },
-    },
+    visualMap: heatKey({ from, to, sayScale, colours, categories }),
     tooltip: {
       trigger: "item",
       formatter: (at) => (at.seriesIndex === 0 ? say(at.data[1], at.data[0], at.data[2]) : say(at.data[1], null, null)),

@@ -11,6 +11,7 @@ const QUANTITIES = {
   over_budget_j: { name: "energy beyond budgets", say: sayJoules, unit: "J" },
   links_kept: { name: "backhaul links kept", say: sayNumber, unit: "" },
   gossip_steps: { name: "gossip steps", say: sayNumber, unit: "" },
+  upload_bytes: { name: "sent by devices in a round", say: (v) => saySi(v, "B"), unit: "B" },
   backhaul_bytes: { name: "sent over the backhaul in a round", say: (v) => saySi(v, "B"), unit: "B" },
   zeta: { name: "contraction of a gossip step (zeta)", say: sayNumber, unit: "", from: "data" },
   consensus: { name: "distance of edge models to their average", say: sayNumber, unit: "" },

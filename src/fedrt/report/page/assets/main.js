@@ -13,7 +13,7 @@ function fill(data) {
   fillLines();
   fillRounds();
   if (theRun()) fillRun();
-  else for (const id of ["devices", "partition"]) show(byId(id), false);
+  else for (const id of ["devices", "codecs", "partition"]) show(byId(id), false);
   fillStudies();
   fillConfigs();
   fillFigures();
@@ -76,6 +76,9 @@ function start() {
   setUpLines();
   setUpRounds();
   setUpDevices();
+  setUpCodecs();
+  addEventListener("beforeprint", drawForPaper);
+  addEventListener("afterprint", clearPaper);
   const address = document.documentElement.dataset.watch;
   if (address) follow(address);
   else fill(JSON.parse(byId("data").textContent));

@@ -218,4 +218,5 @@ function fillRun() {
   drawRound();
   fillClustersKey();
   fillDevices();
+  fillCodecs();
 }

@@ -17,6 +17,26 @@ PerDeviceValue = float | Sequence[float] | Mapping[str, Sequence[float]] | Any
 """One value for all devices, one for each, or `{"uniform": [low, high]}`."""
 
 
+class ClassSettings(TypedDict, total=False):
+    """The settings of one of `[[fleet.classes]]`; those of each device are the fleet's."""
+
+    name: str
+    share: float
+    count: int
+    edges: Sequence[int]
+    per_edge: bool
+    cycles_per_sample: PerDeviceValue | str
+    capacitance: PerDeviceValue
+    tx_power_w: PerDeviceValue
+    cpu_min_hz: PerDeviceValue
+    cpu_max_hz: PerDeviceValue
+    energy_j_per_edge_round: PerDeviceValue | str
+    energy_budget_j: PerDeviceValue | str
+    idle_power_w: PerDeviceValue
+    rx_power_w: PerDeviceValue
+    cpu_table: Any
+
+
 class FleetSettings(TypedDict, total=False):
     """The settings of `[fleet]`."""
 
@@ -33,6 +53,7 @@ class FleetSettings(TypedDict, total=False):
     idle_power_w: PerDeviceValue | None
     rx_power_w: PerDeviceValue | None
     cpu_table: Any
+    classes: Sequence[ClassSettings] | Mapping[str, ClassSettings | None] | None
 
 
 class RoundsSettings(TypedDict, total=False):

@@ -7,7 +7,8 @@ import pytest
 from numpy.testing import assert_array_equal
 from support.tiny import tiny
 
-from fedrt.world.fleet import cluster_sizes, draw_fleet
+from fedrt.scenario.placing import cluster_sizes
+from fedrt.world.fleet import draw_fleet
 
 
 def test_given_values_are_kept():
@@ -65,7 +66,7 @@ def test_sizes_add_up_and_no_server_is_without_devices(devices, edges, kind):
             f"fleet.num_devices={devices}",
             f"fleet.num_edges={edges}",
             f"fleet.cluster_sizes={kind}",
-        )
+        ).fleet
     )
     assert sizes.shape == (edges,)
     assert sizes.sum() == devices

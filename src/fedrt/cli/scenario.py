@@ -43,6 +43,8 @@ def run_check(args: argparse.Namespace) -> None:
     from dataclasses import replace
 
     from fedrt.scenario import load_scenario
+    from fedrt.scenario.classes import with_setting
+    from fedrt.scenario.model import MEASURED
     from fedrt.scenario.tables.fields import PerDevice
     from fedrt.world.simulated import SimulatedWorld
 
@@ -50,7 +52,7 @@ def run_check(args: argparse.Namespace) -> None:
     fleet = scenario.fleet
     if scenario.needs_measuring:  # which takes the model and the data: any number does here
         learning = replace(scenario.learning, model_bits=1.0)
-        fleet = replace(fleet, cycles_per_sample=PerDevice(1.0, 1.0))
+        fleet = with_setting(fleet, "cycles_per_sample", MEASURED, PerDevice(1.0, 1.0))
         scenario = replace(scenario, learning=learning, fleet=fleet)
     SimulatedWorld(scenario, seed=0)
     print(f"{args.scenario}: valid, {fleet.num_devices} devices on {fleet.num_edges} edge servers")

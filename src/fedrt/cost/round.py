@@ -122,6 +122,12 @@ def global_round_time_s(elapsed_s: FloatArray, cost: RoundCost) -> float:
     return float(np.max(elapsed_s + cost.edge_time_s + cost.backhaul_s))
 
 
+def finish_last(seen: Observation, cost: RoundCost) -> NDArray[np.bool_]:
+    """For each device, whether none of its cluster finishes later."""
+    slowest_s = (cost.edge_time_s - seen.laws.overhead_s)[seen.edge_of_device]
+    return cost.busy_s >= slowest_s * (1 - TOGETHER)
+
+
 def slowest_device_s(seen: Observation, cost: RoundCost) -> tuple[FloatArray, FloatArray]:
     """For each edge server, the computing and upload seconds of its slowest device.
 
@@ -131,8 +137,7 @@ def slowest_device_s(seen: Observation, cost: RoundCost) -> tuple[FloatArray, Fl
     them comes out last is rounding. So the mean over all that do: it does not move with the order
     of devices.
     """
-    slowest_s = (cost.edge_time_s - seen.laws.overhead_s)[seen.edge_of_device]
-    last = cost.busy_s >= slowest_s * (1 - TOGETHER)
+    last = finish_last(seen, cost)
     count = np.maximum(seen.sum_by_edge(last.astype(np.float64)), 1.0)
     compute_s = seen.sum_by_edge(np.where(last, cost.compute_s, 0.0)) / count
     upload_s = seen.sum_by_edge(np.where(last, cost.upload_s, 0.0)) / count

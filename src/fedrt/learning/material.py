@@ -24,6 +24,7 @@ from fedrt.learning.models.architectures import (
 from fedrt.learning.models.flat import FlatModel
 from fedrt.learning.notes import batch_note, layout_note, refuse_other_lengths, size_note
 from fedrt.learning.tasks import make_task
+from fedrt.scenario.classes import settings_in, with_setting
 from fedrt.scenario.model import MEASURED, Learning, Scenario
 from fedrt.scenario.sizes import BUFFERS, NUMBER_BITS
 from fedrt.scenario.tables.fields import PerDevice
@@ -112,7 +113,8 @@ def measure(scenario: Scenario, data_dir: Path | None = None, seed: int = 0) -> 
         if learning.model_buffers is None and buffers != BUFFERS.get(learning.model, 0):
             learning = replace(learning, model_buffers=buffers)
         learning = replace(learning, model_bits=bits)
-    if fleet.cycles_per_sample == MEASURED:
+    if MEASURED in settings_in(fleet, "cycles_per_sample"):
         cycles = cycles_per_sample(model, shape, integers)
-        fleet = replace(fleet, cycles_per_sample=PerDevice(cycles, cycles))
+        each = PerDevice(cycles, cycles)
+        fleet = with_setting(fleet, "cycles_per_sample", MEASURED, each)
     return replace(scenario, learning=learning, fleet=fleet)

@@ -21,6 +21,7 @@ from fedrt.plan import gossip_bits, upload_codecs
 from fedrt.records.failures import arrived, device_columns, edge_columns, round_columns
 from fedrt.rounds import NOT_STEPPED
 from fedrt.runs.rounds import EdgeRound, GlobalRound
+from fedrt.world.fleet import FleetArrays
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,8 +36,15 @@ Columns = dict[str, Any]
 class History:
     """Collects the rows of all tables during a run."""
 
-    def __init__(self, mixing: str, *, devices: bool = True, links: bool = True) -> None:
-        self.mixing = mixing
+    def __init__(
+        self,
+        mixing: str,
+        *,
+        devices: bool = True,
+        links: bool = True,
+        fleet: FleetArrays | None = None,
+    ) -> None:
+        self.mixing, self.fleet = mixing, fleet
         self.kept = {"devices": devices, "links": links, "edges": True, "rounds": True}
         self.chunks: dict[str, list[Columns]] = {name: [] for name in self.kept if self.kept[name]}
         self.last_edge_rows: list[Columns] = []
@@ -49,6 +57,7 @@ class History:
         for turn in done.edge_rounds:
             if "devices" in self.chunks:
                 rows = device_rows(turn) | codec_columns(turn) | device_columns(turn)
+                rows |= class_column(turn, self.fleet)
                 self.chunks["devices"].append(rows)
         if "links" in self.chunks:
             self.chunks["links"].append(link_rows(done))
@@ -186,6 +195,13 @@ def codec_columns(turn: EdgeRound) -> Columns:
         "codec": upload_codecs(turn.plan, turn.seen),
         "stepped_up": nobody if steps is None else steps != NOT_STEPPED,
     }
+
+
+def class_column(turn: EdgeRound, fleet: FleetArrays | None) -> Columns:
+    """The class of every device of an edge round; nothing in a fleet without classes."""
+    if fleet is None or not fleet.class_names:
+        return {}
+    return {"class": np.array(fleet.class_names)[fleet.class_of_device[turn.seen.device]]}
 
 
 def _over(turn: EdgeRound) -> Any:

@@ -9,13 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from fedrt.cost.round import finish_last
+from fedrt.ledger import Ledger
 from fedrt.measures import Measure, measures_of, summary_entry
 from fedrt.messages import LADDER
 from fedrt.policies import Policy
-from fedrt.records.failures import FailureSums
+from fedrt.records.failures import FailureSums, arrived
 from fedrt.records.history import MOST_DEVICE_ROWS, MOST_LINK_ROWS, History, sent_bytes
 from fedrt.rounds import NOT_STEPPED
 from fedrt.runs.rounds import EdgeRound, GlobalRound
+from fedrt.world.fleet import FleetArrays
 from fedrt.world.world import World
 
 Summary = dict[str, Any]
@@ -61,6 +64,40 @@ class StepUps:
         return {"count": self.count, "named": self.named}
 
 
+class ClassSums:
+    """How often devices of each class are the last of their cluster to finish."""
+
+    def __init__(self, fleet: FleetArrays) -> None:
+        self.fleet = fleet
+        self.trained, self.last = (np.zeros(len(fleet.class_names), np.int64) for _ in range(2))
+
+    def add(self, done: GlobalRound) -> None:
+        """Add one global round."""
+        for turn in done.edge_rounds:
+            class_of = self.fleet.class_of_device[turn.seen.device]
+            came = turn.plan.trained & turn.outcome.delivered
+            last = came & finish_last(turn.seen, arrived(turn))
+            self.trained += np.bincount(class_of[came], minlength=len(self.trained))
+            self.last += np.bincount(class_of[last], minlength=len(self.last))
+
+    def summary(self, ledger: Ledger) -> dict[str, Any]:
+        """For each class, its devices, what they spent, and how often they were the last."""
+        spent_j, over_j = ledger.spent_j, ledger.overspent_j
+        classes = {}
+        for k, name in enumerate(self.fleet.class_names):
+            own = self.fleet.class_of_device == k
+            some, trained = bool(own.any()), int(self.trained[k])
+            classes[name] = {
+                "devices": int(own.sum()),
+                "energy_j_mean": float(spent_j[own].mean()) if some else None,
+                "energy_j_max": float(spent_j[own].max()) if some else None,
+                "over_budget_devices": int((over_j[own] > 0).sum()),
+                "over_budget_j": float(over_j[own].sum()),
+                "critical_share": int(self.last[k]) / trained if trained else None,
+            }
+        return classes
+
+
 class Account:
     """The history of a run and the totals for its summary."""
 
@@ -72,7 +109,9 @@ class Account:
             world.scenario.control.mixing,
             devices=few if device_rows is None else device_rows,
             links=links,
+            fleet=world.fleet,
         )
+        self.classes = ClassSums(world.fleet) if world.fleet.class_names else None
         self.parts = dict.fromkeys(PARTS, 0.0)
         self.measured: list[dict[str, float]] = []
         self.wall_s, self.backhaul_bytes = 0.0, 0.0
@@ -86,6 +125,8 @@ class Account:
         self.history.add(done)
         self.backhaul_bytes += float(sent_bytes(done.last).sum())
         self.step_ups.add(done)
+        if self.classes is not None:
+            self.classes.add(done)
         if self.failures is not None:
             self.failures.add(done)
         for name in PARTS:
@@ -137,6 +178,8 @@ class Account:
                 "targets": {f"{target:g}": self._reached(target) for target in targets},
                 "wall_s": self.wall_s,
             }
+        if self.classes is not None:
+            outcome["classes"] = self.classes.summary(ledger)
         if self.failures is not None:
             outcome["faults"] = self.failures.summary()
         if self.step_ups.count:

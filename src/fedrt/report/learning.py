@@ -25,7 +25,7 @@ from fedrt.report.figures import (
     tidy_axes,
 )
 from fedrt.report.folding import folded_policy
-from fedrt.report.tables import comparison_table
+from fedrt.report.tables import classes_table, comparison_table
 from fedrt.scenario import Scenario
 from fedrt.studies.compare import differences
 from fedrt.studies.estimates import over_seeds
@@ -146,6 +146,9 @@ def print_training_comparison(scenario: Scenario, results: Mapping[str, Sequence
     console, results = Console(), labelled(results)
     console.print(comparison_table(scenario, results))
     console.print(accuracy_table(results))
+    classes = classes_table(results)
+    if classes is not None:
+        console.print(classes)
     failed = failures_table(results)
     if failed is not None:
         console.print(failed)

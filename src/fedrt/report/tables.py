@@ -14,7 +14,7 @@ from fedrt.report.failures import failures_table
 from fedrt.report.folding import folded, folded_policy
 from fedrt.scenario import Scenario
 from fedrt.scenario.load import setting_value
-from fedrt.studies.estimates import over_seeds, savings
+from fedrt.studies.estimates import comparison, over_seeds, savings
 from fedrt.studies.front import BUDGET, FrontPoint
 from fedrt.studies.labels import BASELINES, labelled
 from fedrt.studies.size_answer import verdict
@@ -77,6 +77,41 @@ def parts_table(results: Mapping[str, Sequence[Summary]]) -> Table:
     return table
 
 
+def classes_table(results: Mapping[str, Sequence[Summary]]) -> Table | None:
+    """Energy, overspend and how often a device is the last to finish, by policy and class.
+
+    None for fleets without classes.
+    """
+    if not all("classes" in run for runs in results.values() for run in runs):
+        return None
+    table = Table(
+        title="device classes",
+        caption="energy: a device's total, mean over devices; critical: the share of edge rounds"
+        " in which none of its cluster finishes later",
+    )
+    table.add_column("policy", no_wrap=True)
+    table.add_column("class", no_wrap=True)
+    for name in ("devices", "energy", "over budget", "critical"):
+        table.add_column(name, justify="right")
+    for policy, numbers in comparison("", results)["policies"].items():
+        head = folded_policy(policy)
+        for name, each in numbers["classes"].items():
+            energy, critical = each["energy_j_mean"], each["critical_share"]["mean"]
+            over = number_range(each["over_budget_devices"]["per_seed"], "dev")
+            joules = each["over_budget_j"]["mean"]
+            table.add_row(
+                head,
+                escape(name),
+                str(each["devices"]),
+                "-" if energy["mean"] is None else f"{energy['mean']:.4g} J" + _spread(energy),
+                f"{over}, {joules:.3g} J" if joules else "-",
+                "-" if critical is None else f"{critical:.1%}",
+            )
+            head = ""
+        table.add_section()
+    return table
+
+
 def _spread(value: Mapping[str, Any]) -> str:
     """The relative deviation over seeds, if there are several."""
     if len(value["per_seed"]) < 2 or not value["mean"]:
@@ -89,6 +124,9 @@ def print_comparison(scenario: Scenario, results: Mapping[str, Sequence[Summary]
     console, results = Console(), labelled(results)
     console.print(comparison_table(scenario, results))
     console.print(parts_table(results))
+    classes = classes_table(results)
+    if classes is not None:
+        console.print(classes)
     failed = failures_table(results)
     if failed is not None:
         console.print(failed)

@@ -1,19 +1,20 @@
 """Reading scenarios: presets, files, `extends`, and settings from the command line.
 
-Layers are plain tables: the preset a file extends, the file, then each setting that was typed. A
-later layer wins key by key, with two rules that let it change its mind: a section whose `kind`
-changes starts afresh, and giving one form of the energy budget drops the other.
+Layers are plain tables: what a file extends (a preset or another file, which may extend others),
+the file, then each setting that was typed. A later layer wins key by key, with rules that let it
+change its mind: `overlay` in `scenario/tables/layers.py` has them.
 """
 
 from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from fedrt.errors import InputError, reason
+from fedrt.scenario.classes import listed_classes, unknown_class
 from fedrt.scenario.model import Scenario
 from fedrt.scenario.tables.fields import table_of, unknown_name
 from fedrt.scenario.tables.layers import overlay
@@ -24,6 +25,8 @@ from fedrt.validation import shown
 PRESETS = Path(__file__).parent / "presets"
 MOST_BYTES = 16 * 2**20
 """Of a scenario file: one list for each of 100,000 devices fits."""
+MOST_FILES = 16
+"""That extend each other."""
 
 
 def preset_names() -> list[str]:
@@ -41,8 +44,7 @@ def load_scenario(source: Source, settings: Iterable[str] = ()) -> Scenario:
     problems: list[str] = []
     table = _load_layers(source)
     for text in settings:
-        layer = _parse_setting(text, problems)
-        table = overlay(table, layer)
+        table = overlay(table, _parse_setting(text, table, problems))
     return Scenario.read(table, problems)
 
 
@@ -73,7 +75,7 @@ def base_text(source: Source, settings: Iterable[str] = ()) -> str:
     problems: list[str] = []
     table = _load_layers(source)
     for text in settings:
-        table = overlay(table, _parse_setting(text, problems))
+        table = overlay(table, _parse_setting(text, table, problems))
     _locate_files(table, Path.cwd())
     return toml_text(table)
 
@@ -90,20 +92,45 @@ def _load_layers(source: Source) -> dict[str, Any]:
     """A preset, a file or a scenario as one table, with what it extends beneath it."""
     if isinstance(source, Scenario):
         return dict(table_of(source))
-    source = str(source)
-    is_preset = source in preset_names()
-    table = _read_toml(PRESETS / f"{source}.toml" if is_preset else Path(source), source)
-    if not is_preset:
-        _locate_files(table, Path(source).resolve().parent)
-    table.setdefault("name", source if is_preset else Path(source).stem)
-    table.setdefault("description", "")
-    parent = table.pop("extends", None)
-    if parent is None:
-        return table
-    if not isinstance(parent, str) or parent not in preset_names():
-        line = unknown_name("the preset", str(parent), preset_names())
-        raise InputError(f"scenario.extends = {shown(parent)}: {line}")
-    return overlay(_load_layers(parent), table)
+    source, table, files = str(source), dict[str, Any](), list[Path]()
+    while True:
+        is_preset = source in preset_names()
+        below = _read_toml(PRESETS / f"{source}.toml" if is_preset else Path(source), source)
+        folder = Path(source).resolve().parent
+        if not is_preset:
+            _locate_files(below, folder)
+            files.append(Path(source).resolve())
+        below.setdefault("name", source if is_preset else Path(source).stem)
+        below.setdefault("description", "")
+        parent = below.pop("extends", None)
+        table = overlay(below, table)
+        if parent is None:
+            return table
+        source = _extended(parent, folder, files)
+
+
+def _extended(parent: object, folder: Path, files: list[Path]) -> str:
+    """The preset or the file, seen from a folder, that the last of the files extends."""
+    path = f"scenario.extends = {shown(parent)}"
+    if not isinstance(parent, str):
+        raise InputError(f"{path}: must be a preset's name or a TOML file")
+    if parent in preset_names():
+        return parent
+    if not parent.endswith(".toml"):
+        line = unknown_name("the preset", parent, preset_names())
+        raise InputError(f"{path}: must be a preset or a file that ends in .toml; {line}")
+    try:
+        found = (folder / parent).resolve()
+        there = found.exists()
+    except (OSError, ValueError, RuntimeError) as error:
+        raise InputError(f"{path}: cannot be read: {reason(error)}") from None
+    if not there:
+        raise InputError(f"{path}: there is no file {found}")
+    if found in files:
+        raise InputError(f"{path}: {files[-1]} extends itself by way of it: must end somewhere")
+    if len(files) > MOST_FILES:
+        raise InputError(f"{path}: is one of over {MOST_FILES} files that extend each other")
+    return str(found)
 
 
 def _locate_files(table: dict[str, Any], folder: Path) -> None:
@@ -116,6 +143,11 @@ def _locate_files(table: dict[str, Any], folder: Path) -> None:
         # A process of one's own has options of its own: what they mean is its business.
         if isinstance(section, dict) and section.get("kind", "trace") == "trace":
             _locate(section, "file", folder)
+    fleet = table.get("fleet")
+    if isinstance(fleet, dict):
+        for each in [fleet, *(listed_classes(fleet.get("classes")) or ())]:
+            if isinstance(each.get("cpu_table"), dict):
+                _locate(each["cpu_table"], "file", folder)
     if isinstance(learning, dict):
         dataset = str(learning.get("dataset"))
         if dataset.endswith(".npz") and os.path.exists(folder / dataset):
@@ -142,12 +174,16 @@ def _read_toml(path: Path, source: str) -> dict[str, Any]:
         raise InputError(f"{source}: cannot be read: {reason(error)}") from None
 
 
-def _parse_setting(text: str, problems: list[str]) -> dict[str, Any]:
-    """The table for a text like `section.key=value`."""
+def _parse_setting(text: str, table: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
+    """The table for a text like `section.key=value`, which is to change this one."""
     key, equals, raw = text.partition("=")
     names = key.strip().split(".")
     if not equals or not all(names) or len(names) > 8:
         problems.append(f"`settings` {shown(text)}: must be section.key=value")
+        return {}
+    unknown = unknown_class(names, table)
+    if unknown is not None:
+        problems.append(unknown)
         return {}
     value = setting_value(raw)
     for name in reversed(names):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 from fedrt import quantities as q
 from fedrt.errors import InputError
 from fedrt.messages import CODEC_NAMES
+from fedrt.scenario.classes import ClassesRule, DeviceClass, FleetSection, settings_in
 from fedrt.scenario.faults import Faults
 from fedrt.scenario.methods import (
     PARTITIONS,
@@ -47,6 +48,8 @@ from fedrt.scenario.tables.fields import (
     PerDevice,
     PerDeviceRule,
     Section,
+    one_or_list,
+    per_device,
     read_table,
     setting,
     table_of,
@@ -74,24 +77,28 @@ class Fleet:
 
     num_edges: int = setting(Whole(1, MOST_EDGES))
     num_devices: int = setting(Whole(1, MOST_DEVICES))
-    cycles_per_sample: PerDevice | str = setting(word_or((MEASURED,), PerDeviceRule(q.CYCLES)))
+    cycles_per_sample: PerDevice | str | None = per_device(
+        word_or((MEASURED,), PerDeviceRule(q.CYCLES)), needed=True
+    )
     """`measured` takes 3 x the forward multiply-adds of the model."""
-    capacitance: PerDevice = setting(PerDeviceRule(q.CAPACITANCE))
-    tx_power_w: PerDevice = setting(PerDeviceRule(q.TX_POWER_W))
-    cpu_min_hz: PerDevice = setting(PerDeviceRule(q.CPU_HZ))
-    cpu_max_hz: PerDevice = setting(PerDeviceRule(q.CPU_HZ))
-    energy_j_per_edge_round: PerDevice | None = setting(PerDeviceRule(q.BUDGET_J), None)
-    energy_budget_j: PerDevice | None = setting(PerDeviceRule(q.BUDGET_J), None)
+    capacitance: PerDevice | None = per_device(PerDeviceRule(q.CAPACITANCE), needed=True)
+    tx_power_w: PerDevice | None = per_device(PerDeviceRule(q.TX_POWER_W), needed=True)
+    cpu_min_hz: PerDevice | None = per_device(PerDeviceRule(q.CPU_HZ), needed=True)
+    cpu_max_hz: PerDevice | None = per_device(PerDeviceRule(q.CPU_HZ), needed=True)
+    energy_j_per_edge_round: PerDevice | None = per_device(PerDeviceRule(q.BUDGET_J))
+    energy_budget_j: PerDevice | None = per_device(PerDeviceRule(q.BUDGET_J))
     cluster_sizes: str | tuple[int, ...] = setting(
         word_or(("even", "uneven"), Listed(Whole(1, MOST_DEVICES), least=1)), "even"
     )
     """`even`, `uneven` (fixed proportions between 0.2 and 1.8 of the mean), or one per edge."""
-    idle_power_w: PerDevice | None = setting(PerDeviceRule(q.TX_POWER_W), None)
+    idle_power_w: PerDevice | None = per_device(PerDeviceRule(q.TX_POWER_W))
     """What a device draws while it waits for its edge server; by default nothing."""
-    rx_power_w: PerDevice | None = setting(PerDeviceRule(q.TX_POWER_W), None)
+    rx_power_w: PerDevice | None = per_device(PerDeviceRule(q.TX_POWER_W))
     """What a device's radio draws while it listens to a broadcast; by default nothing."""
-    cpu_table: CpuTable | None = setting(Section(CpuTable), None)
+    cpu_table: CpuTable | None = per_device(Section(CpuTable))
     """The measured energy of computing, in the place of the cubic law with `capacitance`."""
+    classes: tuple[DeviceClass, ...] | None = setting(ClassesRule(lambda: Fleet), None)
+    """Kinds of devices with settings of their own, which replace the fleet's."""
 
 
 @dataclass(frozen=True)
@@ -147,10 +154,10 @@ class PathLossSnr(RateLaw):
 
 @dataclass(frozen=True)
 class ConstantBandwidth(Division):
-    """Every edge server has the same bandwidth, always."""
+    """A bandwidth that never changes: the same for every edge server, or one for each."""
 
     kind: ClassVar[str] = "constant"
-    hz: float = setting(q.BANDWIDTH_HZ)
+    hz: float | tuple[float, ...] = setting(one_or_list(q.BANDWIDTH_HZ))
     scale: float = setting(q.SCALE, 1.0)
 
 
@@ -339,7 +346,7 @@ class Scenario:
 
     name: str = setting(Text(200))
     description: str = setting(Text(2000, lines=True))
-    fleet: Fleet = setting(Section(Fleet))
+    fleet: Fleet = setting(FleetSection(Fleet))
     rounds: Rounds = setting(Section(Rounds))
     channel: Channel = setting(
         Kinds((UniformSnr, GaussMarkovSnr, PathLossSnr, ChannelTrace), custom=Custom)
@@ -368,7 +375,8 @@ class Scenario:
     @property
     def needs_measuring(self) -> bool:
         """Whether some setting is still to be measured from the model."""
-        return MEASURED in (self.learning.model_bits, self.fleet.cycles_per_sample)
+        cycles = settings_in(self.fleet, "cycles_per_sample")
+        return MEASURED in (self.learning.model_bits, *cycles)
 
     @staticmethod
     def read(table: Mapping[str, Any], problems: Sequence[str] = ()) -> Scenario:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from fedrt import quantities as q
+from fedrt.scenario.classes import path_of, settings_in
 from fedrt.scenario.tables.fields import PerDevice, PerDeviceRule, read_table, setting
 from fedrt.validation import Flag, Listed, OneOf, Real, Text
 
@@ -131,7 +132,7 @@ def _of_options(cls: type[Any], section: Any) -> Any:
     return cls(**_options(section, cls))
 
 
-def law_problems(channel: Any, tx_power_w: PerDevice) -> list[str]:
+def law_problems(channel: Any, least_w: float) -> list[str]:
     """One line for each rule between the settings of a rate law that is broken."""
     law, path = rate_law(channel), "scenario.channel"
     lines = option_problems(path, channel, RateLaw)
@@ -144,9 +145,9 @@ def law_problems(channel: Any, tx_power_w: PerDevice) -> list[str]:
         for name in ("noise_dbm_per_hz", "noise_figure_db"):
             if getattr(law, name) is not None:
                 lines.append(f"{path}.{name}: give it or reference_hz, not both")
-    if law.spreads_noise and tx_power_w.low <= 0:
+    if law.spreads_noise and least_w <= 0:
         rule = f'> 0 with channel.law = "{NOISE_DENSITY}"'
-        lines.append(f"scenario.fleet.tx_power_w = {tx_power_w.low:g}: must be {rule}")
+        lines.append(f"scenario.fleet.tx_power_w = {least_w:g}: must be {rule}")
     ends, what = (q.GAIN_DB, "a gain") if law.gives_gains else (q.SNR_DB, "an SNR")
     for name in ("low_db", "high_db", "mean_db"):
         value = getattr(channel, name, None)
@@ -176,16 +177,20 @@ def cpu_table_problems(path: str, table: CpuTable | None) -> list[str]:
 def physical_problems(scenario: Any) -> list[str]:
     """One line for each rule between the settings of the physical layer that is broken."""
     fleet, path = scenario.fleet, "scenario.bandwidth"
-    lines = law_problems(scenario.channel, fleet.tx_power_w)
+    least_w = min(given.low for given in settings_in(fleet, "tx_power_w"))
+    lines = law_problems(scenario.channel, least_w)
     lines += option_problems(path, scenario.bandwidth, Division)
     lines += cpu_table_problems("scenario.fleet.cpu_table", fleet.cpu_table)
+    for k, each in enumerate(fleet.classes or ()):
+        table = each.settings.get("cpu_table")
+        lines += cpu_table_problems(f"{path_of(fleet, k)}.cpu_table", table)
     downlink = scenario.downlink
     if downlink is None:
         return lines
     given = downlink.snr_db
-    if given is None and fleet.tx_power_w.low <= 0:
+    if given is None and least_w <= 0:
         rule = "> 0 with a downlink, or give downlink.snr_db"
-        lines.append(f"scenario.fleet.tx_power_w = {fleet.tx_power_w.low:g}: must be {rule}")
+        lines.append(f"scenario.fleet.tx_power_w = {least_w:g}: must be {rule}")
     if given is not None and given.values and len(given.values) != fleet.num_devices:
         rule = f"one for all or one per device ({fleet.num_devices})"
         lines.append(f"scenario.downlink.snr_db has {len(given.values)} values: must be {rule}")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedrt.graph import is_connected
+from fedrt.scenario.class_rules import frequency_problems, shape_problems
 from fedrt.scenario.faults import Attackers, Faults
 from fedrt.scenario.physical import physical_problems
 from fedrt.scenario.tables.fields import PerDevice
@@ -29,6 +30,10 @@ def broken_rules(scenario: Scenario) -> list[str]:
         if given != devices:
             rule = f"one pair per device ({devices})"
             lines.append(f"scenario.channel.positions_m has {given} values: must be {rule}")
+    hz = getattr(scenario.bandwidth, "hz", None)
+    if isinstance(hz, tuple) and len(hz) != scenario.fleet.num_edges:
+        rule = f"one for all or one per edge server ({scenario.fleet.num_edges})"
+        lines.append(f"scenario.bandwidth.hz has {len(hz)} values: must be {rule}")
     links = getattr(scenario.base_graph, "links", None)
     if links is not None:
         lines += _link_problems(links, scenario.fleet.num_edges)
@@ -70,17 +75,8 @@ def _fleet_problems(fleet: Fleet) -> list[str]:
             lines.append(f"scenario.fleet.{f.name} has {text}: must be {rule}")
     if fleet.energy_j_per_edge_round is not None and fleet.energy_budget_j is not None:
         lines.append("scenario.fleet.energy_budget_j: give it or energy_j_per_edge_round, not both")
-    low, high = fleet.cpu_min_hz, fleet.cpu_max_hz
-    if low.values and high.values and len(low.values) == len(high.values):
-        pairs = enumerate(zip(low.values, high.values, strict=True))
-        lines += [
-            problem(f"scenario.fleet.cpu_min_hz[{n}]", a, f"<= cpu_max_hz[{n}] = {b:g}")
-            for n, (a, b) in pairs
-            if a > b
-        ]
-    elif low.high > high.low:
-        rule = f"<= cpu_max_hz of every device ({high.low:g})"
-        lines.append(problem("scenario.fleet.cpu_min_hz", low.as_given(), rule))
+    lines += shape_problems(fleet)
+    lines += frequency_problems(fleet) if not lines else []
     return lines
 
 

@@ -102,9 +102,27 @@ def comparison(scenario: str, results: Mapping[str, Sequence[Summary]]) -> dict[
         "policies": {
             name: {"name": runs[0]["policy"]}
             | {key: over_seeds([run[key] for run in runs]) for key in keys}
+            | _by_class(runs)
             | _failed(runs)
             for name, runs in results.items()
         },
+    }
+
+
+def _by_class(runs: Sequence[Summary]) -> dict[str, Any]:
+    """What devices of each class spent, if the fleet has classes."""
+    if not all("classes" in run for run in runs):
+        return {}
+    return {
+        "classes": {
+            name: {"devices": first["devices"]}
+            | {
+                key: over_seeds([run["classes"][name][key] for run in runs])
+                for key in first
+                if key != "devices"
+            }
+            for name, first in runs[0]["classes"].items()
+        }
     }
 
 

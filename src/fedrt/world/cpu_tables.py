@@ -81,17 +81,19 @@ def measured_cpus(
     tables: Mapping[int, CpuTable],
     table_of_device: IntArray,
     cpu_hz: tuple[FloatArray, FloatArray],
-    path: str = "scenario.fleet.cpu_table",
+    paths: Mapping[int, str],
 ) -> tuple[CpuTables, tuple[FloatArray, FloatArray]]:
     """The efficient points of each device's table, and the ends of its frequencies.
 
-    A device whose number is not in `tables` keeps the cubic law. Of a table only points between a
-    device's least and greatest frequency count, and the efficient ones of these are its range.
+    `paths` name the tables' settings. A device whose number is not in `tables` keeps the cubic law.
+    Of a table only points between a device's least and greatest frequency count, and the efficient
+    ones of these are its range.
     """
     low_hz, high_hz = (ends.copy() for ends in cpu_hz)
     of_device = np.full(len(low_hz), CUBIC)
     first, seconds, joules = [0], [], []
     for number, table in tables.items():
+        path = paths[number]
         hz, per_cycle_j = points_of(table, path)
         mine = np.flatnonzero(table_of_device == number)
         ranges, which = np.unique(

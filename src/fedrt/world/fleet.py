@@ -8,9 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.arrays import freeze_arrays
+from fedrt.scenario.classes import budget_of, numbers_of, path_of, setting_of, settings_in
 from fedrt.scenario.model import Scenario
+from fedrt.scenario.placing import class_of_devices, cluster_sizes, listed_for
 from fedrt.scenario.tables.fields import PerDevice
-from fedrt.seeding import stream, uniforms
+from fedrt.seeding import uniforms
 from fedrt.world.cpu_tables import measured_cpus
 from fedrt.world.laws import CpuTables
 
@@ -32,10 +34,13 @@ class FleetArrays:
     cpu_max_hz: FloatArray
     energy_budget_j: FloatArray
     """For the whole run; inf = no limit."""
+    class_of_device: NDArray[np.int64]
+    """Numbers into `class_names`; all 0 in a fleet without classes."""
     idle_power_w: FloatArray | None = None
     rx_power_w: FloatArray | None = None
     cpu: CpuTables | None = None
     """The efficient points of measured computing energies; None: none was measured."""
+    class_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         freeze_arrays(self)
@@ -55,30 +60,36 @@ class FleetArrays:
 
 def draw_fleet(scenario: Scenario, seed: int) -> FleetArrays:
     """The fleet of a scenario under a seed."""
-    fleet, rounds = scenario.fleet, scenario.rounds
-    keys = np.arange(fleet.num_devices)
+    fleet, class_of_device = scenario.fleet, class_of_devices(scenario.fleet)
+    groups = [(k, np.flatnonzero(class_of_device == (k or 0))) for k in numbers_of(fleet)]
 
     def values(name: str) -> FloatArray:
-        return draw_values(getattr(fleet, name), name, keys, seed)
-
-    if fleet.energy_budget_j is not None:
-        budget_j = values("energy_budget_j")
-    elif fleet.energy_j_per_edge_round is not None:
-        edge_rounds = rounds.global_rounds * rounds.edge_rounds
-        budget_j = values("energy_j_per_edge_round") * edge_rounds
-    else:
-        budget_j = np.full(fleet.num_devices, np.inf)
+        drawn = np.zeros(fleet.num_devices)
+        for k, keys in groups:
+            given = setting_of(fleet, k, name)
+            if given is not None:
+                drawn[keys] = draw_values(given, name, keys, seed)
+        return drawn
 
     def maybe(name: str) -> FloatArray | None:
-        return None if getattr(fleet, name) is None else values(name)
+        return values(name) if any(settings_in(fleet, name)) else None
 
-    cpu_hz = (values("cpu_min_hz"), values("cpu_max_hz"))
-    cpu = None
-    if fleet.cpu_table is not None:
-        everyone = np.zeros(fleet.num_devices, dtype=np.int64)
-        cpu, cpu_hz = measured_cpus({0: fleet.cpu_table}, everyone, cpu_hz)
+    budget_j = np.full(fleet.num_devices, np.inf)
+    edge_rounds = scenario.rounds.global_rounds * scenario.rounds.edge_rounds
+    for k, keys in groups:
+        budget = budget_of(fleet, k)
+        if budget is not None:
+            form, given = budget
+            times = edge_rounds if form == "energy_j_per_edge_round" else 1
+            budget_j[keys] = draw_values(given, form, keys, seed) * times
+    cpu, cpu_hz = None, (values("cpu_min_hz"), values("cpu_max_hz"))
+    tables = {k or 0: setting_of(fleet, k, "cpu_table") for k, _ in groups}
+    tables = {k: table for k, table in tables.items() if table is not None}
+    if tables:
+        paths = {k or 0: f"{path_of(fleet, k)}.cpu_table" for k, _ in groups}
+        cpu, cpu_hz = measured_cpus(tables, class_of_device, cpu_hz, paths)
     return FleetArrays(
-        device_key=keys,
+        device_key=np.arange(fleet.num_devices),
         edge_key=np.arange(fleet.num_edges),
         edge_of_device=edge_of_devices(scenario),
         cycles_per_sample=values("cycles_per_sample"),
@@ -90,35 +101,20 @@ def draw_fleet(scenario: Scenario, seed: int) -> FleetArrays:
         idle_power_w=maybe("idle_power_w"),
         rx_power_w=maybe("rx_power_w"),
         cpu=cpu,
+        class_of_device=class_of_device,
+        class_names=tuple(each.name for each in fleet.classes or ()),
     )
 
 
 def edge_of_devices(scenario: Scenario) -> NDArray[np.int64]:
     """The edge server of every device at the start; nothing about it is random."""
-    return np.repeat(np.arange(scenario.fleet.num_edges), cluster_sizes(scenario))
-
-
-def cluster_sizes(scenario: Scenario) -> NDArray[np.int64]:
-    """The number of devices of each edge server; none is zero."""
-    fleet = scenario.fleet
-    if not isinstance(fleet.cluster_sizes, str):
-        return np.array(fleet.cluster_sizes)
-    weight = np.ones(fleet.num_edges)
-    if fleet.cluster_sizes == "uneven":
-        # A property of the scenario, not of the run: the same whatever the seed.
-        weight = 0.2 + 1.6 * stream(0, "cluster sizes").random(fleet.num_edges)
-    spread = fleet.num_devices - fleet.num_edges
-    exact = spread * weight / weight.sum()
-    sizes = np.floor(exact).astype(np.int64)
-    remainder = np.argsort(-(exact - sizes), kind="stable")[: spread - int(sizes.sum())]
-    sizes[remainder] += 1
-    return sizes + 1
+    return np.repeat(np.arange(scenario.fleet.num_edges), cluster_sizes(scenario.fleet))
 
 
 def draw_values(given: PerDevice, name: str, keys: KeyArray, seed: int) -> FloatArray:
-    """A quantity of every device; what is drawn is keyed by its name and the device."""
+    """A quantity of the devices with these keys; what is drawn is keyed by name and device."""
     if given.values is not None:
-        return np.array(given.values)
+        return listed_for(given.values, keys)
     if given.low == given.high:
         return np.full(len(keys), given.low)
     return given.low + (given.high - given.low) * uniforms(keys, seed, name)

@@ -144,6 +144,17 @@ class TraceChannel:
         return self.table[t % len(self.table), r][self.keys]
 
 
+class ConstantEdgeBandwidth:
+    """Bandwidth that never changes, the same for every edge server or one for each."""
+
+    def __init__(self, settings: ConstantBandwidth, fleet: FleetArrays) -> None:
+        given = np.multiply(settings.hz, settings.scale)
+        self.fixed_hz = given[fleet.edge_key] if given.ndim else np.full(fleet.num_edges, given)
+
+    def hz(self, t: int, r: int) -> FloatArray:
+        return self.fixed_hz.copy()
+
+
 class UniformEdgeBandwidth:
     """Bandwidth drawn independently for every edge round; constant if both ends are equal."""
 
@@ -265,8 +276,7 @@ def make_bandwidth(scenario: Scenario, fleet: FleetArrays, seed: int) -> Bandwid
     settings = scenario.bandwidth
     match settings:
         case ConstantBandwidth():
-            hz = settings.hz * settings.scale
-            return UniformEdgeBandwidth(hz, hz, fleet, seed)
+            return ConstantEdgeBandwidth(settings, fleet)
         case UniformBandwidth():
             low, high = settings.low_hz * settings.scale, settings.high_hz * settings.scale
             return UniformEdgeBandwidth(low, high, fleet, seed)

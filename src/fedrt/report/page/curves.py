@@ -16,6 +16,8 @@ from fedrt.report.page.encode import number, packed
 from fedrt.report.page.saved import Columns, PageRun
 from fedrt.report.page.thin import extremes
 from fedrt.scenario import Scenario
+from fedrt.scenario.classes import budget_of, numbers_of
+from fedrt.scenario.placing import class_of_devices
 from fedrt.studies.estimates import over_seeds, savings
 from fedrt.studies.labels import BASELINES
 
@@ -198,18 +200,28 @@ def _curve(seeds: Sequence[Columns], name: str) -> dict[str, Any] | None:
 
 
 def budget_range(scenario: Scenario) -> list[float] | None:
-    """The least, mean and greatest whole budget of a device in J; None without limits."""
+    """The least, mean and greatest whole budget of a device in J; None without limits.
+
+    Devices of classes that have no limit are left out.
+    """
     fleet, rounds = scenario.fleet, scenario.rounds
-    given, times = fleet.energy_budget_j, 1
-    if given is None:
-        given, times = fleet.energy_j_per_edge_round, rounds.global_rounds * rounds.edge_rounds
-    if given is None:
+    count, ranges = np.bincount(class_of_devices(fleet)), []
+    for k in numbers_of(fleet):
+        budget, number = budget_of(fleet, k), int(count[k or 0]) if (k or 0) < len(count) else 0
+        if budget is None or not number:
+            continue
+        form, given = budget
+        times = 1 if form == "energy_budget_j" else rounds.global_rounds * rounds.edge_rounds
+        if given.values is not None:
+            low, mean, high = min(given.values), float(np.mean(given.values)), max(given.values)
+        else:
+            low, mean, high = given.low, (given.low + given.high) / 2, given.high
+        ranges.append((low * times, mean * times, high * times, number))
+    if not ranges:
         return None
-    if given.values is not None:
-        low, mean, high = min(given.values), float(np.mean(given.values)), max(given.values)
-    else:
-        low, mean, high = given.low, (given.low + given.high) / 2, given.high
-    return [low * times, mean * times, high * times]
+    lows, means, highs, numbers = zip(*ranges, strict=True)
+    mean = means[0] if len(means) == 1 else float(np.average(means, weights=numbers))
+    return [min(lows), mean, max(highs)]
 
 
 def _mean_parts(line: Line) -> list[float] | None:

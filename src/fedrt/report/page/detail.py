@@ -25,6 +25,7 @@ from fedrt.report.page.saved import (
 )
 from fedrt.report.page.thin import bins, carried_on, mean_by, some_rounds
 from fedrt.scenario import Scenario
+from fedrt.scenario.classes import with_setting
 from fedrt.scenario.model import MEASURED
 from fedrt.scenario.tables.fields import PerDevice
 from fedrt.world.fleet import draw_fleet
@@ -299,9 +300,8 @@ def _step_ups(
 
 def _measured(scenario: Scenario) -> Scenario:
     """The scenario with some cycles per sample where they are measured: nothing here needs them."""
-    if scenario.fleet.cycles_per_sample != MEASURED:
-        return scenario
-    return replace(scenario, fleet=replace(scenario.fleet, cycles_per_sample=PerDevice(1.0, 1.0)))
+    fleet = with_setting(scenario.fleet, "cycles_per_sample", MEASURED, PerDevice(1.0, 1.0))
+    return replace(scenario, fleet=fleet)
 
 
 def partition(run: PageRun) -> dict[str, Any] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from typing import Any, TypeVar
 
@@ -16,14 +16,28 @@ def setting(rule: Rule, default: Any = MISSING) -> Any:
     return field(default=default, metadata={"rule": rule})
 
 
-def read_table(cls: type[T], table: object, path: str, problems: list[str]) -> T | None:
-    """A dataclass from a table of settings; None after adding lines to `problems`."""
+def per_device(rule: Rule, *, needed: bool = False) -> Any:
+    """A setting of the fleet that every device has: a class of devices may give it too.
+
+    One that is `needed` the fleet or all of its classes must give.
+    """
+    kind = "needed" if needed else "optional"
+    return field(default=None, metadata={"rule": rule, "per_device": kind})
+
+
+def read_table(
+    cls: type[T], table: object, path: str, problems: list[str], needed: Sequence[str] = ()
+) -> T | None:
+    """A dataclass from a table of settings; None after adding lines to `problems`.
+
+    Settings without a default are required, and so are those in `needed`.
+    """
     before = len(problems)
     names = [f.name for f in fields(cls) if "rule" in f.metadata]  # type: ignore[arg-type]
     required = [
         f.name
         for f in fields(cls)  # type: ignore[arg-type]
-        if f.default is MISSING and "rule" in f.metadata
+        if "rule" in f.metadata and (f.default is MISSING or f.name in needed)
     ]
     found = keys_of(table, path, problems, required, names)
     values = {
@@ -36,7 +50,7 @@ def read_table(cls: type[T], table: object, path: str, problems: list[str]) -> T
 
 def table_of(value: Any) -> Any:
     """Settings as plain tables, without those that are None; `read_table` reads them back."""
-    if isinstance(value, PerDevice):
+    if hasattr(value, "as_given"):
         return value.as_given()
     if hasattr(value, "options"):
         return {"kind": value.kind} | dict(value.options)
@@ -166,6 +180,12 @@ def word_or(words: tuple[str, ...], rule: Rule) -> Either:
     from fedrt.validation import OneOf
 
     return Either(lambda value: OneOf(words) if isinstance(value, str) else rule)
+
+
+def one_or_list(rule: Rule) -> Either:
+    """The rule for one value, or a list of them."""
+    listed = Listed(rule, least=1)
+    return Either(lambda value: listed if isinstance(value, list | tuple) else rule)
 
 
 def unknown_name(what: str, name: str, known: list[str]) -> str:

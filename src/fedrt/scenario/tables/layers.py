@@ -17,24 +17,56 @@ from fedrt.scenario.tables.fields import table_of
 from fedrt.system.plugins import PYTHON, GivenPath, Offer
 
 BUDGET_FORMS = ("energy_j_per_edge_round", "energy_budget_j")
+FORMS = (BUDGET_FORMS, ("share", "count"))
+"""Settings that say the same thing in different forms: giving one drops the others."""
 
 
 def overlay(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     """The lower table with values of the upper one replacing its own.
 
-    A section whose `kind` changes starts afresh, and one form of the energy budget drops the other.
+    A section whose `kind` changes starts afresh, one form of the energy budget drops the other, and
+    a table changes the items that it names of a list of tables with names.
     """
     merged = dict(below)
     for key, value in above.items():
         under = merged.get(key)
         if isinstance(value, Mapping) and isinstance(under, Mapping):
-            afresh = "kind" in value and value["kind"] != under.get("kind")
-            if any(form in value for form in BUDGET_FORMS):
-                under = {name: v for name, v in under.items() if name not in BUDGET_FORMS}
-            merged[key] = dict(value) if afresh else overlay(under, value)
+            merged[key] = _overlay_section(under, value)
+        elif isinstance(value, Mapping) and has_names(under):
+            merged[key] = _overlay_named(under, value)
         else:
             merged[key] = value
     return merged
+
+
+def _overlay_section(under: Mapping[str, Any], value: Mapping[str, Any]) -> dict[str, Any]:
+    if "kind" in value and value["kind"] != under.get("kind"):
+        return dict(value)
+    for forms in FORMS:
+        if any(form in value for form in forms):
+            under = {name: v for name, v in under.items() if name not in forms}
+    return overlay(under, value)
+
+
+def has_names(value: Any) -> bool:
+    """Whether a value is a list of tables with names, such as `fleet.classes`."""
+    return isinstance(value, list) and all(
+        isinstance(item, Mapping) and isinstance(item.get("name"), str) for item in value
+    )
+
+
+def _overlay_named(below: Any, above: Mapping[str, Any]) -> list[Any]:
+    """The list with its items changed that the table names; None takes one away."""
+    merged = {item["name"]: item for item in below}
+    for name, change in above.items():
+        if change is None:
+            merged.pop(name, None)
+        elif isinstance(change, Mapping):
+            item = merged.get(name, {"name": name})
+            merged[name] = without_none(_overlay_section(item, change))
+        else:
+            merged[name] = change
+    return list(merged.values())
 
 
 def plain(value: Any) -> Any:

@@ -18,12 +18,18 @@ if TYPE_CHECKING:
     from fedrt.api import RunResult as RunResult
     from fedrt.api import StudyResult as StudyResult
     from fedrt.api import bound as bound
+    from fedrt.api import check as check
     from fedrt.api import compare as compare
+    from fedrt.api import data_fetch as data_fetch
+    from fedrt.api import data_import as data_import
+    from fedrt.api import data_list as data_list
+    from fedrt.api import data_show as data_show
     from fedrt.api import estimate as estimate
     from fedrt.api import export as export
     from fedrt.api import front as front
     from fedrt.api import plan as plan
     from fedrt.api import report as report
+    from fedrt.api import reproduce as reproduce
     from fedrt.api import run as run
     from fedrt.api import scenario as scenario
     from fedrt.api import size as size
@@ -79,8 +85,9 @@ else:
         __name__,
         {
             "api": (
-                "ComparisonResult Page RunResult StudyResult bound compare estimate export front "
-                "plan report run scenario size sweep watch"
+                "ComparisonResult Page RunResult StudyResult bound check compare data_fetch "
+                "data_import data_list data_show estimate export front plan report reproduce run "
+                "scenario size sweep watch"
             ),
             "callbacks": "Callback RunInfo",
             "errors": "FedrtError InfeasibleError InputError",

@@ -188,7 +188,7 @@ def test_data_commands_do_without_torch():
 def test_without_matplotlib_the_table_is_there(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     assert main(["data", "show"]) == 0
-    assert "a picture: needs matplotlib, which is not installed" in capsys.readouterr().out
+    assert "a picture: needs matplotlib, which is not installed" in capsys.readouterr().err
     assert main(["data", "show", "--out", "asked.png"]) == 2
 
 

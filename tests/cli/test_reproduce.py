@@ -10,8 +10,10 @@ from support.kept_cells import TINY
 from support.paths import ROOT
 
 from fedrt import cli
-from fedrt.cli import main, reproduce
-from fedrt.experiments import carry_out, cells
+from fedrt.api.files import NAMES, reproduction
+from fedrt.cli import main
+from fedrt.experiments import cells
+from fedrt.experiments.cells import in_brief
 from fedrt.experiments.paper import METHODS
 
 SMALL = ["--seeds", "0", "--engine", "sequential", "--dtype", "float32"]
@@ -103,8 +105,7 @@ def test_what_would_be_empty_is_left_as_it_was(tmp_path, monkeypatch, capsys):
 
 
 def test_more_policies_are_trained_only_where_they_are_shown():
-    args = cli.build_parser().parse_args(["reproduce", "all", "--policy", "my:Own"])
-    shown = reproduce._chosen(reproduce.NAMES, args)
+    shown = reproduction._chosen(NAMES, [0], [], ["my:Own"], in_brief)
     with_it = [name for name, each in shown.items() if "my:Own" in each.policies]
     assert with_it == ["table", "fig-convergence", "fig-energy", "beyond", "joint"]
 
@@ -127,7 +128,7 @@ def test_a_stop_costs_few_rounds(words, every, tmp_path, monkeypatch, capsys):
         assert options.checkpoint_every == every
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(carry_out, "carry_out", stopped)
+    monkeypatch.setattr(reproduction, "carry_out", stopped)
     assert main(["reproduce", "table", *words, "--out", str(tmp_path)]) == 130
     assert capsys.readouterr().err.startswith("stopped; the same command goes on from here\n")
 

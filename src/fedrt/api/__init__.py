@@ -10,6 +10,11 @@ if TYPE_CHECKING:
     from fedrt.api.estimates import estimate as estimate
     from fedrt.api.estimates import front as front
     from fedrt.api.estimates import sweep as sweep
+    from fedrt.api.files.datasets import data_fetch as data_fetch
+    from fedrt.api.files.datasets import data_import as data_import
+    from fedrt.api.files.datasets import data_list as data_list
+    from fedrt.api.files.datasets import data_show as data_show
+    from fedrt.api.files.reproduction import reproduce as reproduce
     from fedrt.api.models import export as export
     from fedrt.api.pages import report as report
     from fedrt.api.pages import watch as watch
@@ -18,6 +23,7 @@ if TYPE_CHECKING:
     from fedrt.api.results import Result as Result
     from fedrt.api.results import RunResult as RunResult
     from fedrt.api.results import StudyResult as StudyResult
+    from fedrt.api.scenarios import check as check
     from fedrt.api.scenarios import plan as plan
     from fedrt.api.scenarios import scenario as scenario
     from fedrt.api.sizes import bound as bound
@@ -29,10 +35,12 @@ else:
         __name__,
         {
             "estimates": "estimate front sweep",
+            "files.datasets": "data_fetch data_import data_list data_show",
+            "files.reproduction": "reproduce",
             "models": "export",
             "pages": "report watch",
             "results": "ComparisonResult Page Result RunResult StudyResult",
-            "scenarios": "plan scenario",
+            "scenarios": "check plan scenario",
             "sizes": "bound size",
             "training": "compare run",
         },

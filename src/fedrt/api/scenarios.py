@@ -1,19 +1,26 @@
-"""`fedrt.scenario`: scenarios as values, and `fedrt.plan`: one decision."""
+"""`fedrt.scenario` and `fedrt.check`: scenarios as values; `fedrt.plan`: one decision."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
 from fedrt.api.asked import Objects, PolicyLike, Settings, read_policy, read_settings
+from fedrt.api.session import note
 from fedrt.decision import RoundState, load_state, plan_round, read_state
 from fedrt.policies import make_policy
+from fedrt.policies.base import uses_contraction_limit
 from fedrt.scenario import Scenario, load_scenario
+from fedrt.scenario.classes import with_setting
 from fedrt.scenario.load import Source
+from fedrt.scenario.model import MEASURED
+from fedrt.scenario.tables.fields import PerDevice
 from fedrt.scenario.tables.layers import plain, without_none
 from fedrt.settings import Sections
 from fedrt.system.plugins import offered
+from fedrt.world.simulated import SimulatedWorld
 
 
 def scenario(
@@ -30,6 +37,21 @@ def scenario(
         return Scenario.read(without_none(plain(named)))
     found = load_scenario(source, read_settings(settings))
     return found.with_(**sections) if sections else found
+
+
+def check(source: Source, settings: Settings = ()) -> Scenario:
+    """The scenario, after its world was made as well: `fedrt scenario check`.
+
+    Traces are read, tables of measured energies too; an error says all that is wrong.
+    """
+    found = load_scenario(source, read_settings(settings))
+    made = found
+    if found.needs_measuring:  # which takes the model and the data: any number does here
+        learning = replace(found.learning, model_bits=1.0)
+        fleet = with_setting(found.fleet, "cycles_per_sample", MEASURED, PerDevice(1.0, 1.0))
+        made = replace(found, learning=learning, fleet=fleet)
+    SimulatedWorld(made, seed=0)
+    return found
 
 
 def plan(
@@ -51,4 +73,9 @@ def plan(
         state = load_state(state)
     elif not isinstance(state, RoundState):
         state = read_state(state)
+    if state.contraction_limit_given:
+        if not uses_contraction_limit(made):
+            note(f"note: {made.name} does not use state.contraction_limit")
+        elif state.seen.backhaul is None:
+            note("note: state.contraction_limit is not used without state.backhaul_bps")
     return plan_round(state, made, strict=strict)

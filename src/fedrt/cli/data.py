@@ -8,14 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedrt.cli.parser import Commands, Parser, add_command, add_settings
-from fedrt.errors import InputError, reason
-from fedrt.validation import shown
 
 if TYPE_CHECKING:
-    from fedrt.data.originals import Split
-    from fedrt.data.partitions import Parts
+    from fedrt.api.files.datasets import DividedData, KeptData
 
-PICTURES = (".png", ".svg", ".pdf")
 MOST_ROWS = 40
 
 
@@ -63,82 +59,58 @@ def add_data_dir(parser: Parser) -> None:
 
 def run_list(args: argparse.Namespace) -> None:
     """Print one line for every known data set: where it is, or what is missing."""
+    import fedrt
     from fedrt.data.catalogue import data_folder
-    from fedrt.data.originals import ORIGINALS, how_to_get, incomplete
 
-    folder = data_folder(args.data_dir)
-    print(f"{'digits':8} ready: come with scikit-learn")
-    for name, original in ORIGINALS.items():
-        found = original.found(folder) if folder else []
-        if found and not found[0].missing:
-            state = f"ready: {found[0].form} in {found[0].folder}"
-        elif found:
-            state = f"incomplete: {incomplete(found[0])}"
-        else:
-            state = f"missing: {how_to_get(name, folder)}"
-        print(f"{name:8} {state}")
-    if folder is None:
+    for row in fedrt.data_list(args.data_dir).itertuples():
+        print(f"{row.name:8} {row.state}: {row.about}")
+    if data_folder(args.data_dir) is None:
         print("the data folder is not set: give --data-dir DIR or set FEDRT_DATA")
 
 
 def run_show(args: argparse.Namespace) -> None:
     """Print how a scenario's data are distributed over devices, and draw it."""
-    from fedrt.api.asked import read_seed
-    from fedrt.data.partitions import load_divided
-    from fedrt.report.partition_figure import partition_figure, save_picture
-    from fedrt.scenario import load_scenario
-    from fedrt.world.fleet import edge_of_devices
+    import fedrt
 
-    scenario = load_scenario(args.scenario, args.settings)
-    seed = read_seed(args.seed)
-    path = _picture(args.out, f"data-{scenario.name.replace('/', '-')}-{seed}.png")
-    learning, edge_of_device = scenario.learning, edge_of_devices(scenario)
-    dataset, parts = load_divided(learning, args.data_dir, edge_of_device, seed)
-    for line in dataset.notes:
+    found = fedrt.data_show(
+        args.scenario,
+        seed=args.seed,
+        settings=args.settings,
+        out=args.out,
+        data_dir=args.data_dir,
+    )
+    for line in found.notes:
         print(line, file=sys.stderr)
-    title = f"{dataset.name}, {learning.partition.kind}: {scenario.name}, seed {seed}"
-    _print_parts(parts, title, len(dataset.train_labels), len(dataset.test_labels))
-    try:
-        figure = partition_figure(parts.class_counts(), edge_of_device, title)
-    except InputError as error:
-        if args.out is not None:
-            raise
-        print(f"note: {error}")
-        return
-    if args.out is None:
-        _make(path.parent, str(path.parent))
-    save_picture(figure, path)
-    print(f"picture in {path}")
+    _print_parts(found)
+    if found.path is not None:
+        print(f"picture in {found.path}")
 
 
-def _print_parts(parts: Parts, title: str, train: int, test: int) -> None:
-    import numpy as np
+def _print_parts(found: DividedData) -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
-    given = int(parts.sizes.sum())
-    caption = f"{given:,} of {train:,} training samples given; {test:,} test samples"
-    table = Table(title=escape(title), caption=caption)
+    from fedrt.api.files.datasets import samples_of_edges
+
+    given, train = int(found.parts.sizes.sum()), found.train_samples
+    caption = f"{given:,} of {train:,} training samples given; {found.test_samples:,} test samples"
+    table = Table(title=escape(found.title), caption=caption)
     for name in ("edge", "devices", "samples", "a device's", "classes", "a device's", "main class"):
         table.add_column(name, justify="right")
-    counts, sizes = parts.class_counts(), parts.sizes
-    edges = np.unique(parts.edge_of_device)
-    if len(edges) > MOST_ROWS:
-        table.caption = f"{caption}; the first {MOST_ROWS} of {len(edges)} edges"
-    for edge in edges[:MOST_ROWS]:
-        here = parts.edge_of_device == edge
-        whole = counts[here].sum(0)
-        held = (counts[here] > 0).sum(1)
-        main = int(whole.argmax())
+    rows = samples_of_edges(found.parts)
+    if len(rows) > MOST_ROWS:
+        table.caption = f"{caption}; the first {MOST_ROWS} of {len(rows)} edges"
+    for row in rows[:MOST_ROWS]:
+        main, share = row["main_class"]
         table.add_row(
-            str(edge),
-            str(int(here.sum())),
-            f"{int(whole.sum()):,}",
-            _span(sizes[here].min(), sizes[here].max()),
-            str(int((whole > 0).sum())),
-            _span(held.min(), held.max()),
-            f"{main}: {whole[main] / whole.sum():.0%}",
+            str(row["edge"]),
+            str(row["devices"]),
+            f"{row['samples']:,}",
+            _span(*row["device_samples"]),
+            str(row["classes"]),
+            _span(*row["device_classes"]),
+            f"{main}: {share:.0%}",
         )
     Console().print(table)
 
@@ -149,78 +121,20 @@ def _span(low: int, high: int) -> str:
 
 def run_import(args: argparse.Namespace) -> None:
     """Read and check original files, and save them as one npz file in the data folder."""
-    from fedrt.data.originals import read_original
+    import fedrt
 
-    name = _known(args.name)
-    source = Path(args.folder)
-    try:
-        if not source.is_dir():
-            raise InputError(f"{source}: must be a folder with the original files of {name}")
-    except (OSError, ValueError) as error:
-        raise InputError(f"{shown(args.folder)}: {reason(error)}") from None
-    found, split = read_original(name, source)
-    _save(name, split, _target(args.data_dir), f"{found.form} in {found.folder}")
+    _print_kept(fedrt.data_import(args.name, args.folder, data_dir=args.data_dir))
 
 
 def run_fetch(args: argparse.Namespace) -> None:
     """Fetch a data set from the hub, and save it as one npz file in the data folder."""
-    from fedrt.data.hub import fetch_original
-    from fedrt.data.originals import ORIGINALS
+    import fedrt
 
-    name = _known(args.name)
-    target = _target(args.data_dir)
-    _save(name, fetch_original(name), target, ORIGINALS[name].hub)
+    _print_kept(fedrt.data_fetch(args.name, data_dir=args.data_dir))
 
 
-def _save(name: str, split: Split, target: Path, source: str) -> None:
-    from fedrt.data.originals import save_original
-
-    train, test = split
-    path = save_original(name, split, target)
-    samples = f"{len(train.labels):,} samples"
-    if test is not None:
-        samples = f"{len(train.labels):,} training and {len(test.labels):,} test samples"
-    print(f"{name}: {samples} from {source}, kept in {path}")
-
-
-def _known(name: str) -> str:
-    from fedrt.data.originals import ORIGINALS
-
-    if name == "digits":
-        raise InputError("digits: come with scikit-learn and need no files")
-    if name not in ORIGINALS:
-        raise InputError(f"NAME {shown(name)}: must be one of {', '.join(ORIGINALS)}")
-    return name
-
-
-def _target(data_dir: Path | None) -> Path:
-    """The data folder to write into, created if needed."""
-    from fedrt.data.catalogue import data_folder
-
-    if data_dir is not None:
-        _make(data_dir, f"--data-dir {shown(str(data_dir))}")
-    folder = data_folder(data_dir)
-    if folder is None:
-        raise InputError("no data folder to write into: give --data-dir DIR or set FEDRT_DATA")
-    return folder
-
-
-def _make(folder: Path, name: str) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{name}: cannot be made: {reason(error)}") from None
-
-
-def _picture(given: str | None, default: str) -> Path:
-    """The path of the figure; a given name must be free and have a figure's ending."""
-    from fedrt.system.files import refuse_existing
-
-    path = Path("runs") / default if given is None else Path(given)
-    if given is not None:
-        if path.suffix.lower() not in PICTURES or "\0" in given:
-            raise InputError(f"--out {shown(given)}: must end in {', '.join(PICTURES)}")
-        if not path.parent.is_dir():
-            raise InputError(f"--out {shown(given)}: {path.parent} must be a folder that is there")
-        refuse_existing(path)
-    return path
+def _print_kept(kept: KeptData) -> None:
+    samples = f"{kept.train_samples:,} samples"
+    if kept.test_samples is not None:
+        samples = f"{kept.train_samples:,} training and {kept.test_samples:,} test samples"
+    print(f"{kept.name}: {samples} from {kept.source}, kept in {kept.path}")

@@ -5,9 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from typing import TYPE_CHECKING
 
 from fedrt.cli.parser import Commands, Parser, add_command
 from fedrt.errors import InputError, reason
+
+if TYPE_CHECKING:
+    from fedrt.decision import RoundState
 
 
 def add(commands: Commands[Parser]) -> None:
@@ -34,30 +38,25 @@ def run(args: argparse.Namespace) -> None:
         return
     if args.state is None:
         raise InputError("fedrt plan: give STATE.json; fedrt plan --example prints one")
-    from fedrt.decision import load_state, parse_state, plan_round
-    from fedrt.policies import make_policy
-    from fedrt.policies.base import uses_contraction_limit
+    import fedrt
+
+    state = _read_stdin() if args.state == "-" else fedrt.load_state(args.state)
+    found = fedrt.plan(state, policy=args.policy, strict=args.strict)
+    print(json.dumps(found, allow_nan=False))
+
+
+def _read_stdin() -> RoundState:
+    from fedrt.decision import parse_state
     from fedrt.system.inputs import MOST_TEXT, refuse_larger
 
-    policy = make_policy(args.policy)
-    if args.state == "-":
-        if sys.stdin is None:
-            raise InputError("stdin: cannot be read: it is closed")
-        try:
-            given = sys.stdin.buffer.read(MOST_TEXT + 1)
-            refuse_larger("stdin", len(given), MOST_TEXT)
-            state = parse_state(given.decode("utf-8"), "stdin")
-        except (UnicodeDecodeError, OSError) as error:
-            raise InputError(f"stdin: cannot be read: {reason(error)}") from None
-    else:
-        state = load_state(args.state)
-    if state.contraction_limit_given:
-        if not uses_contraction_limit(policy):
-            print(f"note: {policy.name} does not use state.contraction_limit", file=sys.stderr)
-        elif state.seen.backhaul is None:
-            line = "note: state.contraction_limit is not used without state.backhaul_bps"
-            print(line, file=sys.stderr)
-    print(json.dumps(plan_round(state, policy, strict=args.strict), allow_nan=False))
+    if sys.stdin is None:
+        raise InputError("stdin: cannot be read: it is closed")
+    try:
+        given = sys.stdin.buffer.read(MOST_TEXT + 1)
+        refuse_larger("stdin", len(given), MOST_TEXT)
+        return parse_state(given.decode("utf-8"), "stdin")
+    except (UnicodeDecodeError, OSError) as error:
+        raise InputError(f"stdin: cannot be read: {reason(error)}") from None
 
 
 def _print_example(args: argparse.Namespace) -> None:

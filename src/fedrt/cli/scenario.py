@@ -23,36 +23,24 @@ def add(commands: Commands[Parser]) -> None:
 
 def run_list(args: argparse.Namespace) -> None:
     """Print one line for every shipped scenario."""
-    from fedrt.scenario import load_scenario, preset_names
+    import fedrt
 
-    names = preset_names()
+    names = fedrt.preset_names()
     width = max(map(len, names))
     for name in names:
-        print(f"{name:{width}}  {load_scenario(name).description}")
+        print(f"{name:{width}}  {fedrt.scenario(name).description}")
 
 
 def run_show(args: argparse.Namespace) -> None:
     """Print a scenario as TOML."""
-    from fedrt.scenario import load_scenario, scenario_text
+    import fedrt
 
-    print(scenario_text(load_scenario(args.scenario, args.settings)), end="")
+    print(fedrt.scenario_text(fedrt.scenario(args.scenario, args.settings)), end="")
 
 
 def run_check(args: argparse.Namespace) -> None:
     """Check that a scenario is valid and its world can be made; print what is wrong."""
-    from dataclasses import replace
+    import fedrt
 
-    from fedrt.scenario import load_scenario
-    from fedrt.scenario.classes import with_setting
-    from fedrt.scenario.model import MEASURED
-    from fedrt.scenario.tables.fields import PerDevice
-    from fedrt.world.simulated import SimulatedWorld
-
-    scenario = load_scenario(args.scenario, args.settings)
-    fleet = scenario.fleet
-    if scenario.needs_measuring:  # which takes the model and the data: any number does here
-        learning = replace(scenario.learning, model_bits=1.0)
-        fleet = with_setting(fleet, "cycles_per_sample", MEASURED, PerDevice(1.0, 1.0))
-        scenario = replace(scenario, learning=learning, fleet=fleet)
-    SimulatedWorld(scenario, seed=0)
+    fleet = fedrt.check(args.scenario, args.settings).fleet
     print(f"{args.scenario}: valid, {fleet.num_devices} devices on {fleet.num_edges} edge servers")

@@ -18,8 +18,8 @@ BANDWIDTH_HZ = Real(least=1e-6, most=1e15)
 BACKHAUL_BPS = Real(least=1e-3, most=1e18)
 LINK_BPS = Real(least=1e-3, most=1e18, or_zero=True)
 SNR_DB = Real(least=-100, most=100)
-GAIN_DB = Real(least=-300, most=50)
-"""Of a channel: what arrives over what was sent."""
+GAIN_DB = Real(least=-300, most=0)
+"""Of a channel: what arrives over what was sent, antennas included."""
 CHANNEL_DB = Real(least=-300, most=100)
 """An SNR or a gain; which it is, and so its range, depends on the rate law."""
 TX_POWER_W = Real(least=0, most=1e6)

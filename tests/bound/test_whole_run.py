@@ -12,6 +12,7 @@ from reference.whole_run import least_total_time_s
 from support.bound_worlds import limits, small
 from support.tiny import as_options, tiny
 
+from fedrt.bound.distances import stand_in_distances
 from fedrt.bound.whole_run import hindsight_bound
 from fedrt.cli import main
 from fedrt.control.allocation.allocate import allocate
@@ -20,7 +21,6 @@ from fedrt.control.topology.links import best_links, finish_time_s
 from fedrt.cost.backhaul import link_time_s
 from fedrt.cost.round import price
 from fedrt.policies import POLICIES
-from fedrt.records.recorded import stand_in_distances
 from fedrt.studies.bound import (
     beyond_limits,
     bound_world,

@@ -174,14 +174,16 @@ def test_the_slowest_devices_of_an_edge_share_its_time():
         plan(), cpu_hz=np.array([1e9, 1e9, 2e9]), bandwidth_hz=np.array([5e5, 4e6 / 7, 1e6])
     )
     seen = observation()
-    compute_s, upload_s = slowest_device_s(seen, price(both, seen))
-    np.testing.assert_allclose(compute_s, [1.5, 0.0, 2.0], rtol=1e-12)
-    np.testing.assert_allclose(upload_s, [7.5, 0.0, 8.0], rtol=1e-12)
+    parts = slowest_device_s(seen, price(both, seen))
+    np.testing.assert_allclose(parts["compute_s"], [1.5, 0.0, 2.0], rtol=1e-12)
+    np.testing.assert_allclose(parts["upload_s"], [7.5, 0.0, 8.0], rtol=1e-12)
     # A rounding apart is together, a millionth is not.
     for earlier, compute in ((1e-10, 1.5), (1e-6, 1.0)):
         bandwidth_hz = np.array([5e5, 4e6 / 7 * (1 + earlier), 1e6])
         cost = price(replace(both, bandwidth_hz=bandwidth_hz), seen)
-        np.testing.assert_allclose(slowest_device_s(seen, cost)[0][0], compute, rtol=1e-12)
+        np.testing.assert_allclose(
+            slowest_device_s(seen, cost)["compute_s"][0], compute, rtol=1e-12
+        )
 
 
 def test_price_charges_the_steps_of_the_plan():

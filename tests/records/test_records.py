@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from support.failing import EVERYTHING
 from support.halves import Halves
+from support.laws import EVERY_LAW, Quiet
 from support.learning_cases import small
 from support.tiny import tiny
 
@@ -97,6 +98,8 @@ CASES = {
     "things fail": lambda: rounds_of(
         tiny(*EVERYTHING, "rounds.global_rounds=8"), Halves("fedrt-plus")
     ),
+    "every law": lambda: rounds_of(tiny(*EVERY_LAW), Quiet()),
+    "things fail under every law": lambda: rounds_of(tiny(*EVERYTHING, *EVERY_LAW), Quiet()),
     "training": lambda: trained_rounds(policy="mll-sgd"),
     "refused": lambda: trained_rounds(*EVERYTHING, ATTACK),
 }
@@ -127,6 +130,12 @@ def test_the_cases_have_what_they_are_named_for():
     assert len(some["some take part"][0].seen.device) == 4
     assert np.isnan(some["left out"][0].plan.bandwidth_hz).any()
     assert some["things fail"][0].outcome.planned is not some["things fail"][0].outcome.cost
+    laws = some["every law"][0].seen.laws
+    assert laws.power_control
+    assert laws.header_factor == 1.1
+    none = {f.name for f in fields(laws) if getattr(laws, f.name) is None}
+    assert none == set()
+    assert some["every law"][1].seen.backhaul.latency_s == 0.05
     refused = [t for done in CASES["refused"]() for t in done.edge_rounds]
     assert any(turn.outcome.is_refused.any() for turn in refused)
 
@@ -154,6 +163,38 @@ def test_what_stays_as_it_was_is_written_once():
     assert [f"{r}.distances.true" in arrays for r in range(3)] == [False, True, False]
     again = unpacked(arrays, RunSize(7, 3, 3), 0)
     assert [turn.outcome.distances is None for turn in again] == [True, False, True]
+
+
+def test_what_the_paper_does_not_have_takes_no_room():
+    """Its names are those of records before there were other laws."""
+    arrays = packed(rounds_of(tiny(), make_policy("fedrt"))[0].edge_rounds)
+    new = ("laws", "cpu", "latency_s", "download_s", "download_j", "idle_j", "gossip_bits")
+    assert not [name for name in arrays if name.split(".")[-1] in new or ".laws." in name]
+    under = packed(rounds_of(tiny(*EVERY_LAW), Quiet())[0].edge_rounds)
+    more = {name.partition(".")[2] for name in under} - {n.partition(".")[2] for n in arrays}
+    assert {"seen.laws.cn0_hz", "seen.cpu.first", "cost.idle_j", "plan.tx_power_w"} <= more
+    # A table of points is written once.
+    assert "1.seen.cpu.s_per_cycle" not in under
+
+
+BAD_TABLES = {
+    "no first point": ("first", lambda a: a + 1),
+    "an empty table": ("first", lambda a: np.array([0, 0, *a[1:]])),
+    "no end": ("first", lambda a: a[:0]),
+    "too few points": ("s_per_cycle", lambda a: a[:-1]),
+    "too few joules": ("j_per_cycle", lambda a: a[:-1]),
+    "another table": ("of_device", lambda a: a + 1),
+    "below none": ("of_device", lambda a: a - 2),
+}
+
+
+@pytest.mark.parametrize("what", BAD_TABLES)
+def test_tables_of_computing_energy_without_points_are_no_record(what):
+    arrays = dict(packed(rounds_of(tiny(*EVERY_LAW), Quiet())[0].edge_rounds))
+    name, change = BAD_TABLES[what]
+    arrays[f"0.seen.cpu.{name}"] = change(arrays[f"0.seen.cpu.{name}"])
+    with pytest.raises(BadRecordError, match="its tables of computing energy have no points"):
+        unpacked(arrays, SIZE, 0)
 
 
 def spoiled(**changes):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from kill_campaign import campaign, differences
+from support.laws import EVERY_LAW
 from support.resumed import KilledError, checkpoints_of, resumed, stopped
 from support.trained import OPTIONS, go_on, start, train, trained
 
@@ -81,6 +82,7 @@ VARIANTS = {
     "some take part": ("fedrt", ("learning.participation=0.5",), {"checkpoint_every": 3}),
     "some left out": ("support.halves:Halves", ("rounds.edge_rounds=3",), {"checkpoint_every": 2}),
     "state of its own": ("support.trained:Moody", (), {"checkpoint_every": 2}),
+    "every law": ("support.laws:Quiet", EVERY_LAW, {"checkpoint_every": 2}),
     "a fleet that fails": (
         "fedrt",
         (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedrt.records.recorded import stand_in_distances
+from fedrt.bound.distances import stand_in_distances
 from fedrt.studies.bound import (
     run_policy,
 )

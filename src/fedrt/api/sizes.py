@@ -30,10 +30,10 @@ from fedrt.api.studies import (
     vary_texts,
     without_objects,
 )
+from fedrt.bound.distances import recorded_distances, stand_in_distances
 from fedrt.errors import InputError
 from fedrt.policies import make_policy
 from fedrt.records.directory import read_run
-from fedrt.records.recorded import recorded_distances, stand_in_distances
 from fedrt.report.figures import size_figure
 from fedrt.report.progress import round_progress, say_without_terminal
 from fedrt.runs.loop import make_world

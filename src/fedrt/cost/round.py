@@ -124,12 +124,12 @@ def global_round_time_s(elapsed_s: FloatArray, cost: RoundCost) -> float:
 
 def finish_last(seen: Observation, cost: RoundCost) -> NDArray[np.bool_]:
     """For each device, whether none of its cluster finishes later."""
-    slowest_s = (cost.edge_time_s - seen.laws.overhead_s)[seen.edge_of_device]
+    slowest_s = seen.max_by_edge(cost.busy_s)[seen.edge_of_device]
     return cost.busy_s >= slowest_s * (1 - TOGETHER)
 
 
-def slowest_device_s(seen: Observation, cost: RoundCost) -> tuple[FloatArray, FloatArray]:
-    """For each edge server, the computing and upload seconds of its slowest device.
+def slowest_device_s(seen: Observation, cost: RoundCost) -> dict[str, FloatArray]:
+    """For each edge server, the download, computing and upload seconds of its slowest device.
 
     They are 0 without devices.
 
@@ -139,6 +139,7 @@ def slowest_device_s(seen: Observation, cost: RoundCost) -> tuple[FloatArray, Fl
     """
     last = finish_last(seen, cost)
     count = np.maximum(seen.sum_by_edge(last.astype(np.float64)), 1.0)
-    compute_s = seen.sum_by_edge(np.where(last, cost.compute_s, 0.0)) / count
-    upload_s = seen.sum_by_edge(np.where(last, cost.upload_s, 0.0)) / count
-    return compute_s, upload_s
+    return {
+        name: seen.sum_by_edge(np.where(last, getattr(cost, name), 0.0)) / count
+        for name in ("download_s", "compute_s", "upload_s")
+    }

@@ -31,6 +31,7 @@ def arrived(turn: EdgeRound) -> RoundCost:
     came = turn.outcome.delivered
     return replace(
         turn.cost,
+        download_s=np.where(came, turn.cost.download_s, 0.0),
         compute_s=np.where(came, turn.cost.compute_s, 0.0),
         upload_s=np.where(came, turn.cost.upload_s, 0.0),
         edge_time_s=turn.outcome.delivered_s,

@@ -6,6 +6,7 @@ devices: per device and edge round. docs/runs.md lists the columns.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,7 +31,17 @@ MOST_DEVICE_ROWS = 1_000
 """The number of devices up to which device rows are saved by default."""
 MOST_LINK_ROWS = 5_000
 
+PARTS = ("compute_s", "upload_s", "backhaul_s", "waiting_s")
+"""The parts of a global round's time that every run has."""
+ALL_PARTS = ("download_s", "compute_s", "upload_s", "overhead_s", "backhaul_s", "waiting_s")
+"""Those of any run, in their order; a broadcast and overheads only where the scenario has them."""
+
 Columns = dict[str, Any]
+
+
+def parts_in(names: Container[str]) -> tuple[str, ...]:
+    """The parts of a round that are among some names, in their order, with those of every run."""
+    return tuple(part for part in ALL_PARTS if part in PARTS or part in names)
 
 
 class History:
@@ -110,13 +121,16 @@ def sent_bytes(turn: EdgeRound) -> NDArray[np.float64]:
 def edge_rows(turn: EdgeRound, done: GlobalRound) -> Columns:
     """The rows of one edge round, one per edge server, with the times of its slowest device.
 
-    Computing, upload, backhaul and waiting (for the slowest edge server, and for devices that
-    failed) add up to the time of the global round.
-
-    They, the backhaul and the wait for the slowest edge (and for devices that failed) add up to the
-    global round's time.
+    Its parts (`PARTS`) add up to the time of the global round; waiting is for the slowest edge
+    server and for devices that failed.
     """
-    compute_s, upload_s = slowest_device_s(turn.seen, arrived(turn))
+    parts = slowest_device_s(turn.seen, arrived(turn))
+    laws = turn.seen.laws
+    if laws.listen_s is None:
+        del parts["download_s"]
+    if laws.overhead_s > 0:
+        delivered = turn.seen.sum_by_edge(turn.outcome.delivered.astype(np.float64)) > 0
+        parts["overhead_s"] = np.where(delivered, laws.overhead_s, 0.0)
     waiting_s = np.zeros(turn.seen.num_edges)
     if turn is done.last:
         turns = [each.cost.edge_time_s + each.cost.backhaul_s for each in done.edge_rounds]
@@ -129,8 +143,7 @@ def edge_rows(turn: EdgeRound, done: GlobalRound) -> Columns:
         "edge_round": np.full(turn.seen.num_edges, turn.r),
         "edge": np.arange(turn.seen.num_edges),
         "bandwidth_hz": turn.seen.edge_bandwidth_hz,
-        "compute_s": compute_s,
-        "upload_s": upload_s,
+        **parts,
         "backhaul_s": turn.cost.backhaul_s,
         "waiting_s": waiting_s,
     } | edge_columns(turn)
@@ -179,7 +192,21 @@ def device_rows(turn: EdgeRound) -> Columns:
         "spent_j": turn.after.spent_j[seen.device],
         "left_j": turn.after.left_j[seen.device],
         "over_allowance_j": _over(turn),
-    }
+    } | _law_columns(turn)
+
+
+def _law_columns(turn: EdgeRound) -> Columns:
+    """The columns of devices that the paper's physical layer does not have."""
+    laws, plan, cost = turn.seen.laws, turn.plan, turn.cost
+    columns: Columns = {}
+    if laws.power_control:
+        power_w = turn.seen.tx_power_w if plan.tx_power_w is None else plan.tx_power_w
+        columns["tx_power_w"] = np.where(plan.trained, power_w, 0.0)
+    if laws.listen_s is not None:
+        columns |= {"download_s": cost.download_s, "download_j": cost.download_j}
+    if laws.idle_power_w is not None:
+        columns["idle_j"] = cost.idle_j
+    return columns
 
 
 def codec_columns(turn: EdgeRound) -> Columns:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,82 +15,47 @@ from numpy.typing import NDArray
 
 from fedrt.messages import LADDER
 from fedrt.plan import Gossip, Plan, plan_problems
+from fedrt.records.fields import (
+    BACKHAUL,
+    CODEC,
+    CODED,
+    COMPARED,
+    CONTRACTION_LIMIT,
+    COST,
+    CPU,
+    DISTANCES,
+    FAILURES,
+    GOSSIP,
+    LATENCY,
+    LAWS,
+    LEAST_BITS,
+    MENU,
+    METRICS,
+    MORE_COST,
+    OUTCOME,
+    PLAN,
+    POWER,
+    REAL,
+    REFUSED,
+    SEEN,
+    STEPPED,
+    TRAINS,
+    UPLOAD_BITS,
+    UPLOAD_CODEC,
+    WEIGHTS,
+    Kind,
+)
 from fedrt.rounds import ACCEPTED, NOT_STEPPED, REASONS, ModelDistances, Outcome, RoundCost
 from fedrt.runs.rounds import PastEdgeRound
 from fedrt.scenario import Scenario
 from fedrt.world.faults import Failures
+from fedrt.world.laws import CUBIC, PAPER, CpuTables, Laws
 from fedrt.world.observation import Backhaul, Menu, Observation
 
 Arrays = dict[str, NDArray[Any]]
 
-
-class Kind(NamedTuple):
-    """The type of an array and its axes: N devices, C edge servers, M metrics."""
-
-    dtype: str
-    axes: str
-
-
-REAL, WHOLE, YES = ("float64", "int64", "bool")
-BY_DEVICE, BY_EDGE, BY_PAIR = (Kind(REAL, axes) for axes in ("N", "C", "CC"))
-
-SEEN = {
-    "device": Kind(WHOLE, "N"),
-    "edge_of_device": Kind(WHOLE, "N"),
-    **dict.fromkeys(("cycles", "snr", "tx_power_w", "capacitance"), BY_DEVICE),
-    **dict.fromkeys(("cpu_min_hz", "cpu_max_hz"), BY_DEVICE),
-    "edge_bandwidth_hz": BY_EDGE,
-    "model_bits": Kind(REAL, ""),
-    **dict.fromkeys(("local_steps", "gossip_steps", "t", "r"), Kind(WHOLE, "")),
-}
-BACKHAUL = {
-    "bps": BY_PAIR,
-    "consensus_distance": BY_PAIR,
-    "consensus_limit": Kind(REAL, ""),
-}
-CONTRACTION_LIMIT = {"contraction_limit": Kind(REAL, "")}
-CODED = dict.fromkeys(("gossip_bits", "buffer_bits"), Kind(REAL, "")) | {
-    "gossip_codec": Kind("str", "")
-}
-PLAN = {
-    "status": Kind("str", ""),
-    "bandwidth_hz": BY_DEVICE,
-    "cpu_hz": BY_DEVICE,
-    "local_steps": Kind(WHOLE, "N"),
-}
-TRAINS = {"trains": Kind(YES, "N")}
-UPLOAD_CODEC = {"codec": Kind(WHOLE, "N")}
-UPLOAD_BITS = {"upload_bits": BY_DEVICE}
-LEAST_BITS = {"least_bits": BY_DEVICE}
-MENU = {
-    "names": Kind("str", ""),
-    **dict.fromkeys(("bits", "distortion"), Kind(REAL, "M")),
-    "limit": Kind(REAL, ""),
-}
-GOSSIP = {"links": Kind(YES, "CC"), "steps": Kind(WHOLE, "")}
-WEIGHTS = {"weights": BY_PAIR}
-CODEC = {"codec": Kind("str", "")}
-COST = {field.name: BY_DEVICE for field in fields(RoundCost)} | dict.fromkeys(
-    ("edge_time_s", "backhaul_s"), BY_EDGE
-)
-OUTCOME = {
-    "delivered": Kind(YES, "N"),
-    "late": Kind(YES, "N"),
-    "delivered_s": BY_EDGE,
-    "measured": Kind(YES, ""),
-}
-REFUSED = {"refused": Kind(WHOLE, "N")}
-STEPPED = {"stepped_up": Kind(WHOLE, "N")}
-FAILURES = {
-    "silent": Kind(YES, "N"),
-    "cpu_fraction": BY_DEVICE,
-    **dict.fromkeys(("expected", "absent", "idle"), Kind(WHOLE, "C")),
-    "server_up": Kind(YES, "C"),
-    "links_down": Kind(WHOLE, ""),
-}
-DISTANCES = {"true": BY_PAIR}
-COMPARED = {"compared": Kind(YES, "CC")}
-METRICS = {"names": Kind("str", ""), "values": Kind(REAL, "M")}
+NO_REASON = "its refused updates have no reason"
+NO_CODEC = "its devices are stepped up to no codec"
 
 
 class RunSize(NamedTuple):
@@ -146,13 +110,15 @@ def _arrays_of(done: PastEdgeRound) -> Arrays:
             | (UPLOAD_BITS if own_bits else {})
             | (LEAST_BITS if seen.least_bits is not None else {}),
         ),
-        "plan": (plan, PLAN),
-        "cost": (outcome.cost, COST),
+        **_law_parts(seen.laws),
+        "plan": (plan, PLAN | ({} if plan.tx_power_w is None else POWER)),
+        "cost": (outcome.cost, _cost_kinds(outcome.cost)),
         "outcome": (outcome, OUTCOME),
     }
     if seen.backhaul is not None:
         limit = {} if seen.backhaul.contraction_limit is None else CONTRACTION_LIMIT
-        parts["backhaul"] = (seen.backhaul, BACKHAUL | limit)
+        late = LATENCY if seen.backhaul.latency_s else {}
+        parts["backhaul"] = (seen.backhaul, BACKHAUL | limit | late)
     if plan.trains is not None:
         parts["trains"] = (plan, TRAINS)
     if plan.codec is not None:
@@ -162,7 +128,7 @@ def _arrays_of(done: PastEdgeRound) -> Arrays:
         codec = {} if plan.gossip.codec is None else CODEC
         parts["gossip"] = (plan.gossip, GOSSIP | own | codec)
     if outcome.planned is not outcome.cost:
-        parts["planned"] = (outcome.planned, COST)
+        parts["planned"] = (outcome.planned, _cost_kinds(outcome.planned))
     if outcome.refused is not None:
         parts["refused"] = (outcome, REFUSED)
     if outcome.stepped_up is not None:
@@ -189,9 +155,26 @@ def _arrays_of(done: PastEdgeRound) -> Arrays:
     return found
 
 
+def _law_parts(laws: Laws) -> dict[str, tuple[object, Mapping[str, Kind]]]:
+    """What departs from the paper's physical layer; nothing where nothing does."""
+    kinds = {
+        name: kind
+        for name, kind in LAWS.items()
+        if getattr(laws, name) is not None
+        and (kind.axes or getattr(laws, name) != getattr(PAPER, name))
+    }
+    parts: dict[str, tuple[object, Mapping[str, Kind]]] = {"seen.laws": (laws, kinds)}
+    return parts if laws.cpu is None else parts | {"seen.cpu": (laws.cpu, CPU)}
+
+
+def _cost_kinds(cost: RoundCost) -> dict[str, Kind]:
+    return COST | {name: kind for name, kind in MORE_COST.items() if getattr(cost, name).any()}
+
+
 def _is_coded(seen: Observation) -> bool:
-    """Whether gossip is coded, or messages of codecs carry buffers."""
-    return seen.gossip_codec != "none" or seen.buffer_bits > 0
+    """Whether what servers send each other is coded or longer, or codecs' messages have buffers."""
+    own_length = seen.gossip_bits != seen.model_bits
+    return seen.gossip_codec != "none" or seen.buffer_bits > 0 or own_length
 
 
 def unpacked(arrays: Mapping[str, NDArray[Any]], size: RunSize, t: int) -> list[PastEdgeRound]:
@@ -232,15 +215,15 @@ class _Reader:
 
     def edge_round(self) -> PastEdgeRound:
         """The edge round that the arrays describe."""
-        backhaul = self.one("backhaul", BACKHAUL, CONTRACTION_LIMIT, make=Backhaul)
-        about = {"backhaul": backhaul, "menu": self.menu()}
+        backhaul = self.one("backhaul", BACKHAUL, CONTRACTION_LIMIT | LATENCY, make=Backhaul)
+        about = {"backhaul": backhaul, "menu": self.menu(), "laws": self.laws()}
         seen = self.needed(
             self.one("seen", SEEN, CODED | UPLOAD_BITS | LEAST_BITS, make=Observation, **about)
         )
         gossip = self.one("gossip", GOSSIP, WEIGHTS | CODEC, make=Gossip)
         own = (self.values("trains", TRAINS) or {}) | (self.values("codec", UPLOAD_CODEC) or {})
-        plan = self.needed(self.one("plan", PLAN, make=Plan, gossip=gossip, **own))
-        cost = self.needed(self.one("cost", COST, make=RoundCost))
+        plan = self.needed(self.one("plan", PLAN, POWER, make=Plan, gossip=gossip, **own))
+        cost = self.needed(self.one("cost", COST, MORE_COST, make=RoundCost))
         metrics = self.values("metrics", METRICS)
         outcome = self.one(
             "outcome",
@@ -248,12 +231,12 @@ class _Reader:
             make=Outcome,
             device=seen.device,
             cost=cost,
-            planned=self.one("planned", COST, make=RoundCost) or cost,
+            planned=self.one("planned", COST, MORE_COST, make=RoundCost) or cost,
             failures=self.one("failures", FAILURES, make=Failures),
             distances=self.one("distances", DISTANCES, COMPARED, make=ModelDistances),
             metrics={} if metrics is None else _metrics(metrics["names"], metrics["values"]),
-            **self.reasons(),
-            **self.steps(),
+            **self.places("refused", REFUSED, (ACCEPTED, len(REASONS)), NO_REASON),
+            **self.places("stepped", STEPPED, (NOT_STEPPED, len(LADDER)), NO_CODEC),
         )
         unknown = self.arrays.keys() - self.used
         if unknown:
@@ -284,20 +267,25 @@ class _Reader:
         if not _within(edge, self.fleet.edges) or (np.diff(edge) < 0).any():
             raise BadRecordError("its devices are not ordered by edge server")
 
-    def reasons(self) -> dict[str, Any]:
-        """The reasons for which updates were refused, if the record has them."""
-        found = self.values("refused", REFUSED) or {}
-        for numbers in found.values():
-            if not _within(numbers - ACCEPTED, len(REASONS) - ACCEPTED):
-                raise BadRecordError("its refused updates have no reason")
-        return found
+    def laws(self) -> Laws:
+        """The physical layer beyond the paper's, if the record has anything of it."""
+        cpu: CpuTables | None = self.one("seen.cpu", CPU, make=CpuTables)
+        if cpu is not None:
+            points, tables = len(cpu.s_per_cycle), len(cpu.first) - 1
+            whole = cpu.first[:1].tolist() == [0] and (np.diff(cpu.first) > 0).all()
+            lengths = {points, len(cpu.j_per_cycle), *cpu.first[-1:].tolist()}
+            if not whole or len(lengths) > 1 or not _within(cpu.of_device - CUBIC, tables - CUBIC):
+                raise BadRecordError("its tables of computing energy have no points")
+        laws: Laws = self.one("seen.laws", {}, LAWS, make=Laws, cpu=cpu) or Laws(cpu=cpu)
+        return laws
 
-    def steps(self) -> dict[str, Any]:
-        """The codecs that devices were stepped up to, if the record has them."""
-        found = self.values("stepped", STEPPED) or {}
-        for numbers in found.values():
-            if not _within(numbers - NOT_STEPPED, len(LADDER) - NOT_STEPPED):
-                raise BadRecordError("its devices are stepped up to no codec")
+    def places(
+        self, part: str, kinds: Mapping[str, Kind], ends: tuple[int, int], words: str
+    ) -> dict[str, Any]:
+        """Devices' places in a list, if the record has them; an error if one is not in it."""
+        found, (least, above) = self.values(part, kinds) or {}, ends
+        if not all(_within(numbers - least, above - least) for numbers in found.values()):
+            raise BadRecordError(words)
         return found
 
     def needed(self, part: Any) -> Any:

@@ -15,7 +15,14 @@ from fedrt.measures import Measure, measures_of, summary_entry
 from fedrt.messages import LADDER
 from fedrt.policies import Policy
 from fedrt.records.failures import FailureSums, arrived
-from fedrt.records.history import MOST_DEVICE_ROWS, MOST_LINK_ROWS, History, sent_bytes
+from fedrt.records.history import (
+    MOST_DEVICE_ROWS,
+    MOST_LINK_ROWS,
+    PARTS,
+    History,
+    parts_in,
+    sent_bytes,
+)
 from fedrt.rounds import NOT_STEPPED
 from fedrt.runs.rounds import EdgeRound, GlobalRound
 from fedrt.world.fleet import FleetArrays
@@ -23,7 +30,6 @@ from fedrt.world.world import World
 
 Summary = dict[str, Any]
 
-PARTS = ("compute_s", "upload_s", "backhaul_s", "waiting_s")
 MOST_NAMED = 10_000
 """Devices that a summary names one by one."""
 
@@ -129,9 +135,10 @@ class Account:
             self.classes.add(done)
         if self.failures is not None:
             self.failures.add(done)
-        for name in PARTS:
-            rows = self.history.last_edge_rows
-            self.parts[name] += sum(float(chunk[name].mean()) for chunk in rows)
+        rows = self.history.last_edge_rows
+        for name in parts_in(rows[0]):
+            more = sum(float(chunk[name].mean()) for chunk in rows)
+            self.parts[name] = self.parts.get(name, 0.0) + more
         self.wall_s += done.metrics.get("wall_s", 0.0)
         value = done.metrics.get(self.measure.name, math.nan) if done.metrics else math.nan
         if not math.isnan(value):

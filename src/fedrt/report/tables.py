@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from fedrt.records.summary import PARTS, Summary
+from fedrt.records.history import parts_in
+from fedrt.records.summary import Summary
 from fedrt.report.failures import failures_table
 from fedrt.report.folding import folded, folded_policy
 from fedrt.scenario import Scenario
@@ -63,15 +64,21 @@ def _against(runs: Sequence[Summary], baseline: Sequence[Summary]) -> str:
 
 
 def parts_table(results: Mapping[str, Sequence[Summary]]) -> Table:
-    """The parts of the time (computing, upload, backhaul, waiting), one row per policy."""
+    """The parts of the time (computing, upload, backhaul, waiting), one row per policy.
+
+    Downloads and overheads are shown where the scenario has them.
+    """
     caption = "mean over edges; compute and upload are of the last devices to finish"
+    shown = parts_in(
+        {part for runs in results.values() for run in runs for part in run["time_parts"]}
+    )
     table = Table(title="where the time goes", caption=caption)
     table.add_column("policy", no_wrap=True)
-    for name in PARTS:
+    for name in shown:
         table.add_column(name.removesuffix("_s"), justify="right")
     for policy, runs in results.items():
         whole = sum(run["total_time_s"] for run in runs)
-        parts = [sum(run["time_parts"][name] for run in runs) for name in PARTS]
+        parts = [sum(run["time_parts"].get(name, 0.0) for run in runs) for name in shown]
         shares = (f"{part / whole:.1%}" if whole else "" for part in parts)
         table.add_row(folded_policy(policy), *shares)
     return table

@@ -125,7 +125,7 @@ class SimulatedExecutor:
         outcome = simulate(plan, seen, self.world.failures(seen), self.rules)
         updates = self.models.train(seen, plan, outcome)
         if updates is not None:
-            outcome = outcome_with(outcome, updates)
+            outcome = outcome_with(outcome, updates, seen.laws.header_factor)
         # Links are chosen before the last edge round, by what the servers hold as it begins; with
         # one edge round, by what they held before the gossip of the global round before.
         if self.edge_rounds > 1 and seen.r == self.edge_rounds - 2:
@@ -137,10 +137,13 @@ class SimulatedExecutor:
         return outcome
 
 
-def outcome_with(outcome: Outcome, updates: Updates) -> Outcome:
-    """The outcome with the results of training: refused updates, bytes sent, and codecs."""
+def outcome_with(outcome: Outcome, updates: Updates, header_factor: float = 1.0) -> Outcome:
+    """The outcome with the results of training: refused updates, bytes sent, and codecs.
+
+    `header_factor`: bytes on the air over those of messages.
+    """
     cost = outcome.cost
     if updates.upload_bytes is not None:
-        cost = replace(cost, upload_bytes=updates.upload_bytes)
+        cost = replace(cost, upload_bytes=updates.upload_bytes * header_factor)
     stepped_up = updates.stepped_up
     return replace(outcome, refused=updates.refused, cost=cost, stepped_up=stepped_up)

@@ -44,6 +44,6 @@ class LeastCodecs:
             return seen
         sizes = (seen.model_bits, self.more_bits)
         bits = np.array([0.0, *(message_bits(name, *sizes) for name in LADDER[1:])])
-        least_bits = bits[step]
+        least_bits = bits[step] * seen.laws.header_factor
         upload_bits = np.maximum(seen.upload_bits, least_bits)
         return replace(seen, upload_bits=upload_bits, least_bits=least_bits)

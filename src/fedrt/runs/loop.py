@@ -216,6 +216,8 @@ def _refuse_hopeless_budgets(world: World) -> None:
     rounds, fleet = world.scenario.rounds, world.fleet
     edge_rounds = rounds.global_rounds * rounds.edge_rounds * world.participation
     need_j = edge_rounds * fleet.capacitance / 2 * world.cycles * fleet.cpu_min_hz**2
+    if fleet.cpu is not None:
+        need_j = fleet.cpu.energy_j(edge_rounds * world.cycles, fleet.cpu_min_hz, need_j)
     short = np.flatnonzero(fleet.energy_budget_j < need_j).tolist()
     if short:
         raise InfeasibleError(

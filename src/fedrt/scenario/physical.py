@@ -149,10 +149,11 @@ def law_problems(channel: Any, least_w: float) -> list[str]:
         rule = f'> 0 with channel.law = "{NOISE_DENSITY}"'
         lines.append(f"scenario.fleet.tx_power_w = {least_w:g}: must be {rule}")
     ends, what = (q.GAIN_DB, "a gain") if law.gives_gains else (q.SNR_DB, "an SNR")
-    for name in ("low_db", "high_db", "mean_db"):
+    for name in ("low_db", "high_db", "mean_db", *(("snr_at_1m_db",) if law.gives_gains else ())):
         value = getattr(channel, name, None)
         if value is not None and not ends.holds(value):
-            more = "; or give reference_hz" if law.gives_gains else ""
+            more = f"; or give {path}.reference_hz, over which it is an SNR"
+            more = more if law.gives_gains else ""
             lines.append(f"{path}.{name} = {value:g}: must be {ends.wording}, as {what}{more}")
     return lines
 

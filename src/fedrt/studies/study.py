@@ -23,7 +23,8 @@ from typing import Any
 from fedrt.errors import FedrtError, InfeasibleError, InputError, reason
 from fedrt.records.directory import SUMMARY, open_folder, read_opened, source_digest
 from fedrt.records.foreign import refuse_links
-from fedrt.records.summary import PARTS, Summary
+from fedrt.records.history import PARTS
+from fedrt.records.summary import Summary
 from fedrt.scenario import Scenario, scenario_text
 from fedrt.scenario.entries import PROCESSES, import_paths
 from fedrt.scenario.tables.fields import table_of

@@ -13,7 +13,8 @@ from typing import Any
 from fedrt.errors import InfeasibleError, InputError
 from fedrt.policies import make_policy
 from fedrt.policies.spec import with_options
-from fedrt.records.summary import PARTS, Summary
+from fedrt.records.history import parts_in
+from fedrt.records.summary import Summary
 from fedrt.runs.loop import make_world
 from fedrt.scenario import Scenario, load_scenario
 from fedrt.scenario.load import Source, setting_value
@@ -243,7 +244,8 @@ def sweep_rows(outcomes: Sequence[PointResults]) -> Iterator[dict[str, Any]]:
             for run in runs:
                 row = {"policy": policy, "seed": run["seed"]}
                 row |= {name: run[name] for name in COLUMNS}
-                row |= {name: run["time_parts"][name] for name in PARTS}
+                parts = run["time_parts"]
+                row |= {name: parts[name] for name in parts_in(parts)}
                 yield outcome.point.settings | row
         for policy, why in outcome.infeasible.items():
             yield outcome.point.settings | {"policy": policy, "infeasible": why}

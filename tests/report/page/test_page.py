@@ -15,7 +15,7 @@ from pyarrow import parquet
 from support.page_data import POLICIES, report, unpack
 from support.tiny import tiny
 
-from fedrt.records.summary import PARTS
+from fedrt.records.history import PARTS
 from fedrt.report.page import detail as detail_module
 from fedrt.report.page import write
 from fedrt.report.page.collect import collect

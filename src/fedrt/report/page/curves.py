@@ -11,7 +11,7 @@ import numpy as np
 from fedrt.measures import ACCURACY, FURTHER, MEASURES, ON_DEVICES, Measure, measure_in, measure_of
 from fedrt.policies import POLICIES
 from fedrt.policies.spec import policy_labels
-from fedrt.records.summary import PARTS
+from fedrt.records.history import PARTS
 from fedrt.report.page.encode import number, packed
 from fedrt.report.page.saved import Columns, PageRun
 from fedrt.report.page.thin import extremes

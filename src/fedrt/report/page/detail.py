@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fedrt.errors import InputError
 from fedrt.ledger import overspend_j
 from fedrt.messages import BITS, CODEC_NAMES
-from fedrt.records.summary import PARTS
+from fedrt.records.history import PARTS
 from fedrt.report.page.encode import packed
 from fedrt.report.page.saved import (
     CODECS,

@@ -93,7 +93,7 @@ def test_the_bandwidth_of_a_rate():
 
 
 def test_less_power_is_a_lower_ratio_and_fewer_joules():
-    """C/N0 = 12, 6, 24 Hz: over 4, 2, 8 Hz the SNR is 3: 2 bit/s/Hz. A third of the power: SNR 1."""
+    """C/N0 = 12, 6, 24 Hz: over 4, 2, 8 Hz the SNR is 3, 2 bit/s/Hz; at a third of it SNR 1."""
     plan, seen = three_devices(cn0_hz=np.array([12.0, 6.0, 24.0]), power_control=True)
     assert_allclose(price(plan, seen).upload_s, [1, 2, 0.5], rtol=EXACT)
     quiet = replace(plan, tx_power_w=seen.tx_power_w / 3)
@@ -211,7 +211,7 @@ def test_a_silent_device_listens_if_it_does_anything(spends, listens, joules):
     cost = found.cost
     assert (cost.download_s[1], cost.download_j[1]) == (listens, joules)
     assert_allclose(cost.edge_time_s, [10, 0, 4], rtol=EXACT)
-    # It waits too: one that only trains has 10 - 5 s left, one that sends 1 s, one that is off none.
+    # It waits too: one that only trains for 10 - 5 s, one that sends for 1 s, one that is off not.
     waits = {"nothing": 0, "compute": 5, "all": 1}[spends]
     assert_allclose(cost.idle_j, [1, waits, 1], rtol=EXACT)
     assert_allclose(found.lost_s, 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -147,7 +148,7 @@ def _one_device(
 
 
 def joules_per_cycle(seen: Observation, n: int, hz: float) -> float:
-    """Of one device at a mean frequency: the cubic law, or its cycles divided between two points."""
+    """Of one device at a mean frequency: the cubic law, or its cycles divided among points."""
     cpu = seen.laws.cpu
     if cpu is None or cpu.of_device[n] == CUBIC:
         return float(seen.capacitance[n] / 2 * hz**2)
@@ -155,7 +156,7 @@ def joules_per_cycle(seen: Observation, n: int, hz: float) -> float:
     points = [(cpu.s_per_cycle[i], cpu.j_per_cycle[i]) for i in range(first, end)]
     if 1 / hz <= points[0][0] or 1 / hz >= points[-1][0]:
         return float(points[0][1] if 1 / hz <= points[0][0] else points[-1][1])
-    for (fast_s, fast_j), (slow_s, slow_j) in zip(points, points[1:], strict=False):
+    for (fast_s, fast_j), (slow_s, slow_j) in pairwise(points):
         if fast_s <= 1 / hz <= slow_s:
             slow_part = (1 / hz - fast_s) / (slow_s - fast_s)
             return float(slow_part * slow_j + (1 - slow_part) * fast_j)

@@ -138,9 +138,7 @@ def _locate_files(table: dict[str, Any], folder: Path) -> None:
 
     A data file that is not there may be in the folder of data sets, under its bare name.
     """
-    faults, learning, fleet = (table.get(name) for name in ("faults", "learning", "fleet"))
-    if isinstance(fleet, dict) and isinstance(fleet.get("cpu_table"), dict):
-        _locate(fleet["cpu_table"], "file", folder)
+    faults, learning = table.get("faults"), table.get("learning")
     for section in [*table.values(), *(faults.values() if isinstance(faults, dict) else ())]:
         # A process of one's own has options of its own: what they mean is its business.
         if isinstance(section, dict) and section.get("kind", "trace") == "trace":

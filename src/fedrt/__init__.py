@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from fedrt.api import scenario as scenario
     from fedrt.api import size as size
     from fedrt.api import sweep as sweep
+    from fedrt.api import trace_convert as trace_convert
     from fedrt.api import watch as watch
     from fedrt.callbacks import Callback as Callback
     from fedrt.callbacks import RunInfo as RunInfo
@@ -87,7 +88,7 @@ else:
             "api": (
                 "ComparisonResult Page RunResult StudyResult bound check compare data_fetch "
                 "data_import data_list data_show estimate export front plan report reproduce run "
-                "scenario size sweep watch"
+                "scenario size sweep trace_convert watch"
             ),
             "callbacks": "Callback RunInfo",
             "errors": "FedrtError InfeasibleError InputError",

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from fedrt.api.scenarios import check as check
     from fedrt.api.scenarios import plan as plan
     from fedrt.api.scenarios import scenario as scenario
+    from fedrt.api.scenarios import trace_convert as trace_convert
     from fedrt.api.sizes import bound as bound
     from fedrt.api.sizes import size as size
     from fedrt.api.training import compare as compare
@@ -40,7 +41,7 @@ else:
             "models": "export",
             "pages": "report watch",
             "results": "ComparisonResult Page Result RunResult StudyResult",
-            "scenarios": "check plan scenario",
+            "scenarios": "check plan scenario trace_convert",
             "sizes": "bound size",
             "training": "compare run",
         },

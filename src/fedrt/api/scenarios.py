@@ -1,13 +1,14 @@
-"""`fedrt.scenario` and `fedrt.check`: scenarios as values; `fedrt.plan`: one decision."""
+"""`fedrt.scenario`, `fedrt.check`: scenarios as values; `fedrt.trace_convert`; `fedrt.plan`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
 from fedrt.api.asked import Objects, PolicyLike, Settings, read_policy, read_settings
+from fedrt.api.folders import Place
 from fedrt.api.session import note
 from fedrt.decision import RoundState, load_state, plan_round, read_state
 from fedrt.policies import make_policy
@@ -20,6 +21,7 @@ from fedrt.scenario.tables.fields import PerDevice
 from fedrt.scenario.tables.layers import plain, without_none
 from fedrt.settings import Sections
 from fedrt.system.plugins import offered
+from fedrt.world.logs.write import ConvertedTrace, write_trace
 from fedrt.world.simulated import SimulatedWorld
 
 
@@ -79,3 +81,40 @@ def plan(
         elif state.seen.backhaul is None:
             note("note: state.contraction_limit is not used without state.backhaul_bps")
     return plan_round(state, made, strict=strict)
+
+
+def trace_convert(
+    logs: Sequence[Place] | Place,
+    *,
+    log_format: str,
+    out: Place,
+    to: str = "channel",
+    edge_round_s: float = 10.0,
+    edge_rounds: int = 2,
+    global_rounds: int | None = None,
+    links: str | Sequence[tuple[int, int]] | None = None,
+    bits_per_hz: float | None = None,
+    overwrite: bool = False,
+) -> ConvertedTrace:
+    """Write a trace from public logs of mobile networks: `fedrt trace convert`.
+
+    `log_format` is `raca-4g`, `raca-5g` or `ghent`. `to` is `channel` (SNR, a log for each device),
+    `bandwidth` (rates over `bits_per_hz`, a log for each edge server) or `backhaul` (rates, a log
+    for each of the `links`, `"0-1,1-2"` or pairs). A value is the mean over `edge_round_s` seconds.
+    Without `global_rounds` the shortest log ends the trace.
+    """
+    made = write_trace(
+        logs,
+        log_format=log_format,
+        out=out,
+        to=to,
+        edge_round_s=edge_round_s,
+        edge_rounds=edge_rounds,
+        global_rounds=global_rounds,
+        links=links,
+        bits_per_hz=bits_per_hz,
+        overwrite=overwrite,
+    )
+    for line in made.notes:
+        note(f"note: {line}")
+    return made

@@ -28,6 +28,7 @@ from fedrt.cli import (
     scenario,
     size,
     sweep,
+    trace,
     watch,
 )
 from fedrt.cli.parser import Parser, note, typed_command, typed_paths, with_options
@@ -54,6 +55,7 @@ COMMANDS = (
     plan,
     scenario,
     data,
+    trace,
 )
 
 

@@ -231,6 +231,10 @@ class LinkListGraph:
 class ChannelTrace(Trace, RateLaw):
     """The values of every device's channel from a file."""
 
+    reuse: bool | None = setting(Flag(), None)
+    """Whether the file may have fewer or more devices: device n takes the values of n modulo their
+    number."""
+
 
 @dataclass(frozen=True)
 class BandwidthTrace(ScaledTrace, Division):

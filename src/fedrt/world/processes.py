@@ -129,16 +129,18 @@ class PathLossChannel:
 class TraceChannel:
     """SNR from a file with the columns global_round, edge_round, device, snr_db.
 
-    Where the rate law asks for gains, the last column is gain_db.
+    Where the rate law asks for gains, the last column is gain_db. With `reuse` the file has any
+    number of devices, and those of the fleet take them in turn.
     """
 
     def __init__(self, settings: ChannelTrace, fleet: FleetArrays, rounds: Rounds) -> None:
-        sizes = {"global_round": 0, "edge_round": rounds.edge_rounds, "device": fleet.num_devices}
+        devices = 0 if settings.reuse else fleet.num_devices
+        sizes = {"global_round": 0, "edge_round": rounds.edge_rounds, "device": devices}
         value, rule = ("snr_db", q.SNR_DB)
         if rate_law(settings).gives_gains:
             value, rule = ("gain_db", q.GAIN_DB)
         self.table = whole_trace(settings, sizes, value, rule, rounds)
-        self.keys = fleet.device_key
+        self.keys = fleet.device_key % self.table.shape[2]
 
     def snr_db(self, t: int, r: int) -> FloatArray:
         return self.table[t % len(self.table), r][self.keys]

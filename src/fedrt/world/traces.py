@@ -22,17 +22,15 @@ FloatArray = NDArray[np.float64]
 def read_trace(file: str, sizes: dict[str, int], value: str, rule: Real) -> FloatArray:
     """The values of a trace as an array indexed by its key columns in order.
 
-    The first key is as long as the trace is.
-
-    `sizes` gives the columns and how many values each takes; that of the first is ignored. Cells
-    the trace does not give are NaN: `gaps` names them.
+    `sizes` gives the columns and how many values each takes; one with 0 takes as many as there are.
+    Cells the trace does not give are NaN: `gaps` names them.
     """
     columns = read_columns(file, [*sizes, value])
     problems: list[str] = []
     keys = []
-    for position, (name, size) in enumerate(sizes.items()):
+    for name, size in sizes.items():
         column = columns[name]
-        most = size - 1 if position else 999_999
+        most = size - 1 if size else 999_999
         bad = ~((column >= 0) & (column <= most) & (column == np.floor(column)))
         _note(problems, file, name, column, bad, f"a whole number from 0 to {most}")
         keys.append(np.where(bad, 0, column).astype(np.int64))
@@ -42,12 +40,10 @@ def read_trace(file: str, sizes: dict[str, int], value: str, rule: Real) -> Floa
     )
     if problems:
         raise InputError(problems)
-    # Before the table is made: one stray round number must not ask for a million rounds of memory.
-    there = np.unique(keys[0])
-    missing = np.flatnonzero(there != np.arange(len(there)))
-    if missing.size:
-        raise InputError(f"{file}: has no value for {next(iter(sizes))} {missing[0]}")
-    shape = (len(there), *list(sizes.values())[1:])
+    shape = tuple(
+        size or _count(file, name, key)
+        for (name, size), key in zip(sizes.items(), keys, strict=True)
+    )
     flat = np.ravel_multi_index(tuple(keys), shape)
     first, count = np.unique(flat, return_counts=True)
     if (count > 1).any():
@@ -56,6 +52,18 @@ def read_trace(file: str, sizes: dict[str, int], value: str, rule: Real) -> Floa
     table = np.full(shape, np.nan)
     table.flat[flat] = numbers
     return table
+
+
+def _count(file: str, name: str, key: NDArray[np.int64]) -> int:
+    """How many values a key column takes, from 0 on without a gap.
+
+    Before the table is made: one stray round number must not ask for a million rounds of memory.
+    """
+    there = np.unique(key)
+    missing = np.flatnonzero(there != np.arange(len(there)))
+    if missing.size:
+        raise InputError(f"{file}: has no value for {name} {missing[0]}")
+    return len(there)
 
 
 def gaps(file: str, table: FloatArray, names: list[str], needed: NDArray[np.bool_]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedrt.control.allocation.allocate import slowest_compute_energy_j
+from fedrt.plan import Plan
 
 
 def times_s(seen, allocation):
@@ -21,3 +22,9 @@ def least_times_s(seen, allocation):
 def spare_j(seen, allowance_j):
     """What computing at f_min leaves of each allowance."""
     return allowance_j - slowest_compute_energy_j(seen)
+
+
+def as_plan(seen, allocation):
+    """The plan with an allocation, for `price`."""
+    steps = np.full(seen.num_devices, seen.local_steps)
+    return Plan("feasible", allocation.bandwidth_hz, allocation.cpu_hz, steps)

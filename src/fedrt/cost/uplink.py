@@ -68,8 +68,9 @@ def bandwidth_of_rate_hz(rate: FloatArray, cn0_hz: FloatArray) -> FloatArray:
     c = np.asarray(rate * np.log(2.0) / cn0_hz, dtype=np.float64)
     reached = c < 1.0
     c = np.where(reached, c, 0.5)
-    # From above: log(1 + y) <= sqrt(y) gives y <= 1 / c^2; near c = 1, y is about 2 (1 - c).
-    y = np.where(c > 0.5, 2.0 * (1.0 - c) / c**2, 1.0 / c**2)
+    # From above: with u = 2 / c, 1 + u log u <= u^2 gives y <= u log u; near c = 1, y is about
+    # 2 (1 - c).
+    y = np.where(c > 0.5, 2.0 * (1.0 - c) / np.maximum(c, 0.5) ** 2, 2.0 / c * np.log(2.0 / c))
     for _ in range(MOST_STEPS):
         step = (c * y - np.log1p(y)) / (c - 1.0 / (1.0 + y))
         y = y - step

@@ -25,6 +25,9 @@ is warm-started right of its root, where Newton is monotone as well.
 
 Feasible iff every spare_n = E_n - a f_min^2 is > 0 (p = 0: >= 0) and the sum over p > 0 of
 p k / spare is <= b_c (< b_c if some device has p = 0 or no limit, which uploads for ever else).
+
+E_n is the allowance less what is the same for every plan, as listening to a broadcast is. Where
+another law of the physical layer changes the problem, `other_laws` states and solves it.
 """
 
 from __future__ import annotations
@@ -34,7 +37,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.cost.compute import training_energy_j
+from fedrt.cost.compute import compute_time_s, training_energy_j
+from fedrt.cost.round import broadcast_s, listening_energy_j
 from fedrt.cost.uplink import hertz_seconds, seconds_to_send, upload_energy_j
 from fedrt.errors import FedrtError
 from fedrt.world.observation import Observation
@@ -101,16 +105,51 @@ def slowest_compute_energy_j(seen: Observation) -> FloatArray:
     return training_energy_j(seen, seen.cycles, seen.cpu_min_hz)
 
 
+def fixed_energy_j(seen: Observation) -> FloatArray:
+    """The joules of each device that are the same for every plan.
+
+    Those of listening to the broadcast, and of idling while the server averages.
+    """
+    laws = seen.laws
+    energy_j = listening_energy_j(seen, broadcast_s(seen))
+    return energy_j if laws.idle_power_w is None else energy_j + laws.idle_power_w * laws.overhead_s
+
+
+def slowest_energy_j(seen: Observation) -> FloatArray:
+    """The joules of each device at its lowest CPU frequency, less those of its upload."""
+    return slowest_compute_energy_j(seen) + fixed_energy_j(seen)
+
+
+def even_share_energy_j(seen: Observation) -> FloatArray:
+    """The joules of each device's upload over an even share of the bandwidth, and of its wait.
+
+    It waits for those that take longer if all compute at their lowest frequency.
+    """
+    upload_j, idle_w = even_upload_energy_j(seen), seen.laws.idle_power_w
+    if idle_w is None:
+        return upload_j
+    compute_s = compute_time_s(seen.cycles, seen.cpu_min_hz)
+    busy_s = compute_s + seconds_to_send(seen, seen.upload_bits, even_split_hz(seen))
+    return upload_j + idle_w * (seen.max_by_edge(busy_s)[seen.edge_of_device] - busy_s)
+
+
 def least_energy_j(seen: Observation) -> FloatArray:
     """The joules of each device at its lowest CPU frequency and an even share of the bandwidth.
 
     A cluster whose devices are all allowed this much always has a feasible allocation.
     """
-    return slowest_compute_energy_j(seen) + even_upload_energy_j(seen)
+    return slowest_energy_j(seen) + even_share_energy_j(seen)
 
 
 def feasible_clusters(seen: Observation, spare_j: FloatArray) -> NDArray[np.bool_]:
-    """For each cluster, whether some allocation keeps all allowances (module docstring)."""
+    """For each cluster, whether some allocation keeps all allowances (module docstring).
+
+    `spare_j`: what `slowest_energy_j` leaves of each allowance.
+    """
+    if seen.laws.changes_allocation:
+        from fedrt.control.allocation.other_laws import feasible_by_laws
+
+        return feasible_by_laws(seen, spare_j)
     k = hertz_seconds(seen.upload_bits, seen.snr)
     sends, limited = seen.tx_power_w > 0, np.isfinite(spare_j)
     floor_j = slowest_compute_energy_j(seen)
@@ -136,10 +175,14 @@ def allocate(
     the even share), which always fits (best-effort). `slowdown`: computing may take that many times
     as long as planned, at no more energy.
     """
+    if seen.laws.changes_allocation:
+        from fedrt.control.allocation.other_laws import allocate_by_laws
+
+        return allocate_by_laws(seen, allowance_j, slowdown)
     from fedrt.control.allocation.kernel import MOST_TIME_STEPS, Devices, solve_clusters
 
     k = hertz_seconds(seen.upload_bits, seen.snr)
-    spare_j = allowance_j - slowest_compute_energy_j(seen)
+    spare_j = allowance_j - slowest_energy_j(seen)
     relaxed = ~feasible_clusters(seen, spare_j)
     if relaxed.any():
         raised_j = np.maximum(spare_j, even_upload_energy_j(seen))
@@ -169,16 +212,33 @@ def allocate(
     return Allocation(bandwidth_hz, cpu_hz, relaxed)
 
 
+def highest_cpu_hz(seen: Observation, compute_j: FloatArray) -> FloatArray:
+    """The highest CPU frequency whose training takes the given joules, within a device's range."""
+    squared = compute_j / (seen.capacitance * seen.cycles / 2)
+    cpu_hz = np.clip(np.sqrt(squared), seen.cpu_min_hz, seen.cpu_max_hz)
+    tables = seen.laws.cpu
+    if tables is None:
+        return cpu_hz
+    per_cycle_j = compute_j / seen.cycles
+    for i in np.unique(tables.of_device[tables.of_device >= 0]).tolist():
+        who = tables.of_device == i
+        part = slice(tables.first[i], tables.first[i + 1])
+        # Joules fall with seconds, and `np.interp` wants what it looks up to rise.
+        seconds = np.interp(
+            per_cycle_j[who], tables.j_per_cycle[part][::-1], tables.s_per_cycle[part][::-1]
+        )
+        cpu_hz[who] = np.clip(1.0 / seconds, seen.cpu_min_hz[who], seen.cpu_max_hz[who])
+    return cpu_hz
+
+
 def allocate_evenly(seen: Observation, allowance_j: FloatArray) -> Allocation:
     """An even split of the bandwidth, each device at the highest CPU frequency it can afford.
 
     With b fixed, f = sqrt((E - p k/b) / a), clipped to the device's range; one that does not fit
     even at f_min runs at f_min, and its cluster counts as relaxed.
     """
-    upload_j = even_upload_energy_j(seen)
-    a = seen.capacitance * seen.cycles / 2
-    squared = np.maximum(allowance_j - upload_j, 0.0) / a
-    cpu_hz = np.clip(np.sqrt(squared), seen.cpu_min_hz, seen.cpu_max_hz)
+    compute_j = np.maximum(allowance_j - even_upload_energy_j(seen) - fixed_energy_j(seen), 0.0)
+    cpu_hz = highest_cpu_hz(seen, compute_j)
     least_j = least_energy_j(seen)
     over = least_j > allowance_j + FITS * least_j
     relaxed = seen.sum_by_edge(over.astype(np.float64)) > 0

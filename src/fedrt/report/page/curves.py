@@ -11,7 +11,7 @@ import numpy as np
 from fedrt.measures import ACCURACY, FURTHER, MEASURES, ON_DEVICES, Measure, measure_in, measure_of
 from fedrt.policies import POLICIES
 from fedrt.policies.spec import policy_labels
-from fedrt.records.history import PARTS
+from fedrt.records.history import PARTS, parts_in
 from fedrt.report.page.encode import number, packed
 from fedrt.report.page.saved import Columns, PageRun
 from fedrt.report.page.thin import extremes
@@ -115,7 +115,7 @@ def line_data(line: Line, lines: Sequence[Line]) -> dict[str, Any]:
         "rounds": line.runs[0].planned,
         "budget_j": budget_range(line.runs[0].said.scenario),
         "curves": line_curves(line, level, page_measure(lines)),
-        "parts": _mean_parts(line),
+        **_mean_parts(line),
         "row": row,
     }
 
@@ -224,14 +224,19 @@ def budget_range(scenario: Scenario) -> list[float] | None:
     return [min(lows), mean, max(highs)]
 
 
-def _mean_parts(line: Line) -> list[float] | None:
-    """The mean seconds of computing, upload, backhaul and waiting in runs that have ended."""
+def _mean_parts(line: Line) -> dict[str, Any]:
+    """The mean seconds of each part of the time in runs that have ended.
+
+    Parts are named where they are other than those of every run.
+    """
     ended = [run.said.summary for run in line.runs if run.said.summary is not None]
     parts = [s["time_parts"] for s in ended if isinstance(s.get("time_parts"), dict)]
-    sums = [[number(each.get(name)) for name in PARTS] for each in parts]
+    names = parts_in(parts[0] if parts else ())
+    sums = [[number(each.get(name)) for name in names] for each in parts]
     whole = [[value for value in row if value is not None] for row in sums]
-    whole = [row for row in whole if len(row) == len(PARTS)]
-    return np.mean(whole, axis=0).tolist() if whole else None
+    whole = [row for row in whole if len(row) == len(names)]
+    named = {} if names == PARTS else {"part_names": [n.removesuffix("_s") for n in names]}
+    return {"parts": np.mean(whole, axis=0).tolist() if whole else None} | named
 
 
 def summary_row(line: Line, lines: Sequence[Line]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fedrt.errors import InputError
 from fedrt.ledger import overspend_j
 from fedrt.messages import BITS, CODEC_NAMES
-from fedrt.records.history import PARTS
+from fedrt.records.history import ALL_PARTS, PARTS, parts_in
 from fedrt.report.page.encode import packed
 from fedrt.report.page.saved import (
     CODECS,
@@ -64,7 +64,8 @@ def share(run: PageRun, runs: int) -> DetailShare:
     All of them, unless too little would be left for each.
     """
     fleet = run.said.scenario.fleet
-    per_round = 16 * fleet.num_edges + 9 * _links_per_round(run)
+    per_edge = 4 * (len(PARTS) + len(_further_parts(run)))
+    per_round = per_edge * fleet.num_edges + 9 * _links_per_round(run)
     per_bin = (17 if run.has("devices", CODECS) else 12) * fleet.num_devices
     shown = int(
         min(
@@ -101,7 +102,7 @@ def detail_data(run: PageRun, most: DetailShare, problems: list[str]) -> dict[st
         "edges": run.said.scenario.fleet.num_edges,
     }
     for name, table, columns, make in (
-        ("clusters", "edges", EDGES, _clusters),
+        ("clusters", "edges", (*EDGES, *_further_parts(run)), _clusters),
         ("links", "links", LINKS, _links),
         ("devices", "devices", DEVICES, _devices),
         ("codecs", "devices", CODECS, _codecs),
@@ -121,6 +122,11 @@ def detail_data(run: PageRun, most: DetailShare, problems: list[str]) -> dict[st
     return data
 
 
+def _further_parts(run: PageRun) -> list[str]:
+    """The parts of a round that this run has and not every run does."""
+    return [name for name in ALL_PARTS if name not in PARTS and run.has("edges", (name,))]
+
+
 def _clusters(
     run: PageRun, rows: Columns, kept: NDArray[np.int64], most: DetailShare
 ) -> dict[str, Any]:
@@ -128,18 +134,20 @@ def _clusters(
     edges, done = run.said.scenario.fleet.num_edges, run.done
     edge = whole_numbers(rows, "edge", edges, run.path / "edges.parquet")
     place = rows["global_round"].astype(np.int64, copy=False) * edges + edge
+    names = parts_in(rows)
     parts = np.stack(
-        [np.bincount(place, rows[name], minlength=done * edges) for name in PARTS], axis=-1
-    ).reshape(done, edges, len(PARTS))
+        [np.bincount(place, rows[name], minlength=done * edges) for name in names], axis=-1
+    ).reshape(done, edges, len(names))
     there = np.bincount(place, minlength=done * edges).reshape(done, edges) > 0
     # The cluster that all others wait for; its parts add up to the round's time.
-    last = np.where(there, parts[:, :, PARTS.index("waiting_s")], np.inf).argmin(1)
+    last = np.where(there, parts[:, :, names.index("waiting_s")], np.inf).argmin(1)
     bin_of_round, first, final = bins(done, MOST_STACKED)
     stacked = [
         mean_by(bin_of_round, parts[np.arange(done), last, i], len(first))
-        for i in range(len(PARTS))
+        for i in range(len(names))
     ]
-    return {
+    named = {} if names == PARTS else {"names": [name.removesuffix("_s") for name in names]}
+    return named | {
         "parts": packed(np.where(there[kept, :, None], parts[kept], np.nan)),
         "whole": packed(parts.sum(0), "f8"),
         "last": packed(np.bincount(last, minlength=edges), "i4"),

@@ -79,7 +79,7 @@ function budgetsOption() {
   const width = Math.max(2, Math.min(16, 900 / spent.length));
   const bars = (late) => Array.from(spent, (value, n) => (Boolean(over[n]) === late ? value : "-"));
   // Patterns are slow to draw, and thin bars show none; the tick of the budget is a cue too.
-  const pattern = spent.length > 200 ? {} : { itemStyle: { decal: { color: "rgba(255,255,255,0.6)", ...PART_DECALS[1] } } };
+  const pattern = spent.length > 200 ? {} : { itemStyle: { decal: { color: "rgba(255,255,255,0.6)", ...PART_DECALS.upload } } };
   const bar = { type: "bar", stack: "spent", barCategoryGap: "20%", emphasis: { disabled: true } };
   return {
     describe: "energy spent by every device and its budget",

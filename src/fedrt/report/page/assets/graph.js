@@ -82,8 +82,9 @@ function graphTip(at) {
     const { clusters } = theRun().detail;
     if (!clusters) return tip(`edge server ${c}`, []);
     const parts = unpack(clusters.parts);
-    const first = 4 * (chosen.round * theRun().detail.edges + c);
-    return tip(`edge server ${c}`, PARTS.map((part, k) => [part, make("b", {}, sayTime(parts[first + k]))]));
+    const names = clusters.names || PARTS;
+    const first = names.length * (chosen.round * theRun().detail.edges + c);
+    return tip(`edge server ${c}`, names.map((part, k) => [part, make("b", {}, sayTime(parts[first + k]))]));
   }
   const { from, to, bps, distance, fate } = at.data.link;
   return tip(`edge server ${from} and ${to}: ${FATES[fate]}`, [

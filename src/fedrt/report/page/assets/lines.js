@@ -128,10 +128,12 @@ function partsOption() {
   if (!lines.length) return null;
   const totals = lines.map((line) => line.parts.reduce((a, b) => a + b, 0));
   const [unit, size] = timeUnit(Math.max(...totals));
+  const names = ALL_PARTS.filter((part) => lines.some((line) => (line.part_names || PARTS).includes(part)));
+  const seconds = (line, part) => line.parts[(line.part_names || PARTS).indexOf(part)] || 0;
   return {
-    describe: "time spent on compute, upload, backhaul and waiting by each line",
+    describe: `time spent on ${sayList(names)} by each line`,
     grid: { ...GRID, left: 8, top: 8, bottom: 66, containLabel: true },
-    legend: { bottom: 0, type: "scroll", data: PARTS, textStyle: { color: themed("--text") }, selectedMode: false },
+    legend: { bottom: 0, type: "scroll", data: names, textStyle: { color: themed("--text") }, selectedMode: false },
     xAxis: axis(`simulated time (${unit})`, { type: "value", nameGap: 26 }),
     yAxis: axis("", { type: "category", inverse: true, data: lines.map((line) => line.label), axisLabel: { color: themed("--text"), width: 130, overflow: "truncate" } }),
     tooltip: {
@@ -139,23 +141,23 @@ function partsOption() {
       axisPointer: { type: "shadow" },
       formatter: (at) => {
         const i = at[0].dataIndex;
-        const rows = PARTS.map((part, k) => [part, make("b", {}, sayTime(lines[i].parts[k])), sayPercent(lines[i].parts[k] / totals[i], 1)]);
+        const rows = names.map((part) => [part, make("b", {}, sayTime(seconds(lines[i], part))), sayPercent(seconds(lines[i], part) / totals[i], 1)]);
         return tip(`${lines[i].label}: ${sayTime(totals[i])}`, rows);
       },
     },
-    series: PARTS.map((part, k) => partSeries(part, k, lines.map((line) => line.parts[k] / size))),
+    series: names.map((part) => partSeries(part, lines.map((line) => seconds(line, part) / size))),
   };
 }
 
 /** One part of the time as a piece of stacked bars, by colour and by pattern. */
-function partSeries(part, k, data, more = {}) {
+function partSeries(part, data, more = {}) {
   return {
     type: "bar",
     name: part,
     stack: "time",
     data,
-    color: PART_COLOURS[k],
-    itemStyle: { decal: { color: "rgba(255,255,255,0.55)", ...PART_DECALS[k] } },
+    color: PART_COLOURS[part],
+    itemStyle: { decal: { color: "rgba(255,255,255,0.55)", ...PART_DECALS[part] } },
     barMaxWidth: 34,
     emphasis: { disabled: true },
     ...more,

@@ -4,19 +4,23 @@ const COLOURS = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "--black
 const SYMBOLS = ["circle", "rect", "triangle", "diamond", "plus", "roundRect", "arrow"];
 const PLUS = "path://M4 0h3v4h4v3h-4v4h-3v-4h-4v-3h4z";
 const DASHES = ["solid", [7, 4], [8, 3, 2, 3], [2, 3], [9, 2, 2, 2, 2, 2], [12, 4], [2, 5]];
+// The parts of a round that every run has; data with others name theirs, waiting always the last.
 const PARTS = ["compute", "upload", "backhaul", "waiting"];
-const PART_COLOURS = ["#0072B2", "#E69F00", "#009E73", "#9AA3AD"];
+const ALL_PARTS = ["download", "compute", "upload", "overhead", "backhaul", "waiting"];
+const PART_COLOURS = { download: "#56B4E9", compute: "#0072B2", upload: "#E69F00", overhead: "#CC79A7", backhaul: "#009E73", waiting: "#9AA3AD" };
 const WARNING = "#D55E00";
 const VIRIDIS = ["#440154", "#414487", "#2a788e", "#22a884", "#7ad151", "#fde725"];
 const BLUES = ["#dbe9f6", "#9ecae1", "#4292c6", "#08519c", "#08306b"];
 const DARK_BLUES = ["#173a5e", "#1f6aa5", "#4aa3dd", "#a5d5f5", "#eef7ff"];
 const AROUND_ZERO = ["#8c2d04", "#D55E00", "#fdd0a2", "#f2f2f2", "#b3d6ee", "#56B4E9", "#0072B2"];
-const PART_DECALS = [
-  { symbol: "none" },
-  { symbol: "rect", symbolSize: 1, dashArrayX: [1, 0], dashArrayY: [2, 5], rotation: Math.PI / 4 },
-  { symbol: "circle", symbolSize: 0.7, dashArrayX: [[6, 6], [0, 6, 6, 0]], dashArrayY: [6, 0] },
-  { symbol: "rect", symbolSize: 1, dashArrayX: [1, 0], dashArrayY: [1, 7], rotation: -Math.PI / 4 },
-];
+const PART_DECALS = {
+  download: { symbol: "rect", symbolSize: 1, dashArrayX: [1, 0], dashArrayY: [2, 6], rotation: Math.PI / 2 },
+  compute: { symbol: "none" },
+  upload: { symbol: "rect", symbolSize: 1, dashArrayX: [1, 0], dashArrayY: [2, 5], rotation: Math.PI / 4 },
+  overhead: { symbol: "rect", symbolSize: 1, dashArrayX: [1, 0], dashArrayY: [3, 3] },
+  backhaul: { symbol: "circle", symbolSize: 0.7, dashArrayX: [[6, 6], [0, 6, 6, 0]], dashArrayY: [6, 0] },
+  waiting: { symbol: "rect", symbolSize: 1, dashArrayX: [1, 0], dashArrayY: [1, 7], rotation: -Math.PI / 4 },
+};
 
 // Asking the browser costs a layout of the page, which a slider cannot afford.
 const themedColours = new Map();

@@ -12,17 +12,21 @@ const runName = (run) => {
 /** Seconds of the parts of each cluster, in the chosen round or in all, and the last to finish. */
 function clustersNow() {
   const { clusters, edges } = theRun().detail;
+  const names = clusters.names || PARTS;
+  const size = edges * names.length;
   const whole = chosen.span === "whole";
-  const parts = whole
-    ? unpack(clusters.whole)
-    : unpack(clusters.parts).subarray(chosen.round * edges * 4, (chosen.round + 1) * edges * 4);
-  return { parts, edges, slowest: leastWaiting(parts, edges) };
+  const parts = whole ? unpack(clusters.whole) : unpack(clusters.parts).subarray(chosen.round * size, (chosen.round + 1) * size);
+  return { names, parts, edges, slowest: leastWaiting(parts, edges) };
 }
 
 /** The edge server that waits least; one that was not there has no parts. */
 function leastWaiting(parts, edges) {
   let [slowest, least] = [0, Infinity];
-  for (let c = 0; c < edges; c++) if (parts[4 * c + 3] < least) [slowest, least] = [c, parts[4 * c + 3]];
+  const width = parts.length / edges;
+  for (let c = 0; c < edges; c++) {
+    const waiting = parts[width * (c + 1) - 1];
+    if (waiting < least) [slowest, least] = [c, waiting];
+  }
   return slowest;
 }
 
@@ -30,54 +34,56 @@ function leastWaiting(parts, edges) {
 function slowestNow() {
   const { clusters, edges } = theRun().detail;
   if (!clusters) return -1;
-  const first = 4 * chosen.round * edges;
-  return leastWaiting(unpack(clusters.parts).subarray(first, first + 4 * edges), edges);
+  const size = edges * (clusters.names || PARTS).length;
+  return leastWaiting(unpack(clusters.parts).subarray(chosen.round * size, (chosen.round + 1) * size), edges);
 }
 
 /** The bars to show: all clusters, or those that take longest where there are many. */
 function barsNow() {
-  const { parts, edges, slowest } = clustersNow();
+  const { names, parts, edges, slowest } = clustersNow();
+  const width = names.length;
   let order = Array.from({ length: edges }, (_, c) => c);
   if (edges > MOST_BARS) {
-    const waiting = (c) => (Number.isNaN(parts[4 * c + 3]) ? Infinity : parts[4 * c + 3]);
+    const waiting = (c) => (Number.isNaN(parts[width * (c + 1) - 1]) ? Infinity : parts[width * (c + 1) - 1]);
     order.sort((a, b) => waiting(a) - waiting(b) || a - b);
     order = order.slice(0, MOST_BARS);
   }
-  return { parts, edges, slowest, order };
+  return { names, width, parts, edges, slowest, order };
 }
 
 function clustersContent() {
-  const { parts, edges, slowest, order } = barsNow();
-  const total = PARTS.reduce((sum, _, k) => sum + parts[4 * slowest + k], 0);
+  const { names, width, parts, edges, slowest, order } = barsNow();
+  const total = names.reduce((sum, _, k) => sum + parts[width * slowest + k], 0);
   const [unit, size] = timeUnit(total);
   const whole = chosen.span === "whole";
   return {
     xAxis: { name: `seconds of ${whole ? "the run" : "the round"}`.replace("seconds", unit === "s" ? "seconds" : `time (${unit})`) },
     yAxis: { data: order.map((c) => (c === slowest && edges > 1 ? `▶ ${c}` : String(c))) },
-    series: PARTS.map((part, k) => ({ id: part, data: order.map((c) => (Number.isNaN(parts[4 * c + k]) ? "-" : parts[4 * c + k] / size)) })),
+    series: names.map((part, k) => ({ id: part, data: order.map((c) => (Number.isNaN(parts[width * c + k]) ? "-" : parts[width * c + k] / size)) })),
   };
 }
 
 function clustersOption() {
   if (!theRun() || !theRun().detail.clusters) return null;
   const content = clustersContent();
+  const names = theRun().detail.clusters.names || PARTS;
   return {
-    describe: "time of each cluster on compute, upload, backhaul and waiting",
+    describe: `time of each cluster on ${sayList(names)}`,
     grid: { left: 10, right: 16, top: 24, bottom: 66, containLabel: true },
-    legend: { bottom: 0, type: "scroll", data: PARTS, textStyle: { color: themed("--text") }, selectedMode: false },
+    legend: { bottom: 0, type: "scroll", data: names, textStyle: { color: themed("--text") }, selectedMode: false },
     xAxis: axis(content.xAxis.name, { type: "value", nameGap: 26 }),
     yAxis: upright("edge server", { type: "category", inverse: true, nameLocation: "start", nameTextStyle: { color: themed("--muted"), align: "left", padding: 0 }, axisLabel: { color: themed("--text") }, data: content.yAxis.data }),
     tooltip: { trigger: "axis", axisPointer: { type: "shadow" }, formatter: clustersTip },
-    series: content.series.map(({ id, data }, k) => ({ id, ...partSeries(PARTS[k], k, data) })),
+    series: content.series.map(({ id, data }) => ({ id, ...partSeries(id, data) })),
   };
 }
 
 function clustersTip(at) {
-  const { parts, order, slowest } = barsNow();
+  const { names, width, parts, order, slowest } = barsNow();
   const c = order[at[0].dataIndex];
-  const own = PARTS.map((_, k) => parts[4 * c + k]);
+  const own = names.map((_, k) => parts[width * c + k]);
   const total = own.reduce((a, b) => a + b, 0);
-  const rows = PARTS.map((part, k) => [part, make("b", {}, sayTime(own[k])), sayPercent(own[k] / total, 1)]);
+  const rows = names.map((part, k) => [part, make("b", {}, sayTime(own[k])), sayPercent(own[k] / total, 1)]);
   return tip(`edge server ${c}${c === slowest ? ", the last to finish" : ""}`, rows);
 }
 
@@ -86,13 +92,14 @@ function stackedOption() {
   if (!run || !run.detail.clusters) return null;
   const { bins, stacked } = run.detail.clusters;
   const [first, last, parts] = [unpack(bins.first), unpack(bins.last), unpack(stacked)];
-  const sum = (i) => parts[4 * i] + parts[4 * i + 1] + parts[4 * i + 2] + parts[4 * i + 3];
-  const totals = Array.from(first, (_, i) => sum(i));
+  const all = run.detail.clusters.names || PARTS;
+  const [width, names] = [all.length, all.slice(0, -1)];
+  const totals = Array.from(first, (_, i) => all.reduce((sum, _, k) => sum + parts[width * i + k], 0));
   const [unit, size] = timeUnit(Math.max(...totals));
   return {
     describe: "time of each round, split into the parts of its slowest cluster",
     grid: { ...GRID, bottom: 72 },
-    legend: { bottom: 0, type: "scroll", data: PARTS.slice(0, 3), textStyle: { color: themed("--text") }, selectedMode: false },
+    legend: { bottom: 0, type: "scroll", data: names, textStyle: { color: themed("--text") }, selectedMode: false },
     xAxis: axis("global round", { type: "category", data: Array.from(first, String), splitLine: { show: false }, nameGap: 26 }),
     yAxis: upright(unit, { type: "value" }),
     tooltip: {
@@ -100,13 +107,13 @@ function stackedOption() {
       axisPointer: { type: "shadow" },
       formatter: (at) => {
         const i = at[0].dataIndex;
-        const rows = PARTS.slice(0, 3).map((part, k) => [part, make("b", {}, sayTime(parts[4 * i + k])), sayPercent(parts[4 * i + k] / totals[i], 1)]);
+        const rows = names.map((part, k) => [part, make("b", {}, sayTime(parts[width * i + k])), sayPercent(parts[width * i + k] / totals[i], 1)]);
         const mean = first[i] === last[i] ? "" : ", mean";
         return tip(`${sayRounds(first[i], last[i])}${mean}: ${sayTime(totals[i])}`, rows);
       },
     },
-    series: PARTS.slice(0, 3).map((part, k) =>
-      partSeries(part, k, Array.from(first, (_, i) => parts[4 * i + k] / size), { barMaxWidth: 30, barCategoryGap: first.length > 60 ? 0 : "15%", large: true }),
+    series: names.map((part, k) =>
+      partSeries(part, Array.from(first, (_, i) => parts[width * i + k] / size), { barMaxWidth: 30, barCategoryGap: first.length > 60 ? 0 : "15%", large: true }),
     ),
   };
 }

@@ -31,6 +31,7 @@ function saySi(value, unit, digits = 4) {
   return `${sayNumber(value / size, digits)} ${prefix}${unit}`;
 }
 
+const sayList = (names) => `${names.slice(0, -1).join(", ")} and ${names[names.length - 1]}`;
 const sayPercent = (share, digits = 2) =>
   Number.isFinite(share) ? `${(100 * share).toFixed(digits)} %` : "–";
 const sayJoules = (value) => (Number.isFinite(value) ? saySi(value, "J") : sayNumber(value));

@@ -10,7 +10,8 @@ from typing import Any, Unpack
 from fedrt.api.asked import Objects, PolicyLike, Settings, read_policy, read_settings
 from fedrt.api.folders import Place
 from fedrt.api.session import note
-from fedrt.decision import RoundState, load_state, plan_round, read_state
+from fedrt.decision.answer import plan_round
+from fedrt.decision.state import RoundState, load_state, read_state
 from fedrt.policies import make_policy
 from fedrt.policies.base import uses_contraction_limit
 from fedrt.scenario import Scenario, load_scenario

@@ -11,7 +11,7 @@ from fedrt.cli.parser import Commands, Parser, add_command
 from fedrt.errors import InputError, reason
 
 if TYPE_CHECKING:
-    from fedrt.decision import RoundState
+    from fedrt.decision.state import RoundState
 
 
 def add(commands: Commands[Parser]) -> None:
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _read_stdin() -> RoundState:
-    from fedrt.decision import parse_state
+    from fedrt.decision.state import parse_state
     from fedrt.system.inputs import MOST_TEXT, refuse_larger
 
     if sys.stdin is None:

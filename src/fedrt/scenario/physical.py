@@ -99,6 +99,13 @@ class Overheads:
     aggregation_s: float = setting(q.SECONDS, 0.0)
     """What an edge server takes to average the updates of an edge round."""
 
+    def of_an_edge_round_s(self, *, downlink: bool) -> float:
+        """The seconds of an edge round beyond its devices': those of its messages, and averaging.
+
+        Devices send at once, so that an upload counts once; a broadcast is one more message.
+        """
+        return (2 if downlink else 1) * self.round_trip_s + self.aggregation_s
+
 
 def rate_law(channel: Any) -> RateLaw:
     """The rate law of a `[channel]`; a user's own channel has it among its options."""

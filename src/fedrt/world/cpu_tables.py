@@ -68,7 +68,7 @@ def efficient_points(hz: FloatArray, per_cycle_j: FloatArray) -> tuple[FloatArra
         while len(kept) >= 2 and _is_above(seconds, joules, kept[-2], kept[-1], i):
             kept.pop()
         kept.append(i)
-    return 1.0 / seconds[kept], joules[kept]
+    return hz[order][kept], joules[kept]
 
 
 def _is_above(s: FloatArray, j: FloatArray, one: int, between: int, other: int) -> bool:
@@ -96,15 +96,17 @@ def measured_cpus(
         path = paths[number]
         hz, per_cycle_j = points_of(table, path)
         mine = np.flatnonzero(table_of_device == number)
-        ranges, which = np.unique(
-            np.stack([low_hz[mine], high_hz[mine]], axis=1), axis=0, return_inverse=True
-        )
-        for i, (least, most) in enumerate(ranges):
-            inside = (hz >= least) & (hz <= most)
-            if not inside.any():
-                rule = f"a frequency from cpu_min_hz = {least:g} to cpu_max_hz = {most:g}"
-                raise InputError(f"{path}: must have {rule}")
-            best_hz, best_j = efficient_points(hz[inside], per_cycle_j[inside])
+        order = np.argsort(hz)
+        hz, per_cycle_j = hz[order], per_cycle_j[order]
+        start = np.searchsorted(hz, low_hz[mine], "left")
+        stop = np.searchsorted(hz, high_hz[mine], "right")
+        for n in mine[start >= stop][:1].tolist():
+            rule = f"a frequency from cpu_min_hz = {low_hz[n]:g} to cpu_max_hz = {high_hz[n]:g}"
+            raise InputError(f"{path}: must have {rule}")
+        # Devices with the same points between their ends share a table.
+        ranges, which = np.unique(np.stack([start, stop], axis=1), axis=0, return_inverse=True)
+        for i, (begin, end) in enumerate(ranges.tolist()):
+            best_hz, best_j = efficient_points(hz[begin:end], per_cycle_j[begin:end])
             who = mine[which.ravel() == i]
             of_device[who] = len(first) - 1
             low_hz[who], high_hz[who] = best_hz[-1], best_hz[0]
@@ -112,6 +114,5 @@ def measured_cpus(
             seconds.append(1.0 / best_hz)
             joules.append(best_j)
     ends = (low_hz, high_hz)
-    return CpuTables(
-        of_device, np.array(first), np.concatenate(seconds), np.concatenate(joules)
-    ), ends
+    points = (np.concatenate([np.zeros(0), *values]) for values in (seconds, joules))
+    return CpuTables(of_device, np.array(first), *points), ends

@@ -48,8 +48,8 @@ class SimulatedWorld:
         self.overheads = scenario.overheads or Overheads()
         self.gossip_bits *= self.overheads.header_factor
         self.upload_bits *= self.overheads.header_factor
-        messages = 1 if scenario.downlink is None else 2
-        self.overhead_s = messages * self.overheads.round_trip_s + self.overheads.aggregation_s
+        downlink = scenario.downlink is not None
+        self.overhead_s = self.overheads.of_an_edge_round_s(downlink=downlink)
         self._downlink_snr: FloatArray | None = None
         if scenario.downlink is not None and scenario.downlink.snr_db is not None:
             given = draw_values(

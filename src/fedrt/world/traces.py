@@ -106,7 +106,7 @@ def read_columns(file: str, names: list[str], one_of: Sequence[str] = ()) -> dic
         found = table.column_names
     except (OSError, ValueError, pa.ArrowException) as error:
         raise InputError(f"{file}: cannot be read: {reason(error)}") from None
-    names = [*names, *(name for name in one_of if name in found)]
+    names = [*names, *[name for name in one_of if name in found][:1]]
     if sorted(found) != sorted(names) or (one_of and not set(one_of) & set(found)):
         has, must = shown(", ".join(found))[1:-1], ", ".join(names)
         if one_of:

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.graph import is_connected, same_parts
+from fedrt.graph import is_connected, parts_of, same_parts
 from fedrt.messages import LADDER
 from fedrt.quantities import GOSSIP_STEPS
 from fedrt.scenario.model import GOSSIP_CODECS
@@ -38,6 +38,10 @@ class Gossip:
     """C x C, of one step; None: those that the scenario's mixing rule gives the links."""
     codec: str | None = None
     """How models are sent: a name in `GOSSIP_CODECS`; None: as `learning.gossip` says."""
+    relayed: bool = False
+    """Whether servers pass models on: weights may then couple servers that a path connects."""
+    sampled: bool = False
+    """Whether the links are a sample, which need not connect the servers in a single round."""
 
 
 @dataclass(frozen=True)
@@ -208,17 +212,19 @@ def _gossip_problems(gossip: Gossip | None, seen: Observation) -> list[str]:
     if codec is not None and not (isinstance(codec, str) and codec in GOSSIP_CODECS):
         rule = f"None or one of {', '.join(GOSSIP_CODECS)}"
         lines.append(f"gossip.codec = {shown(codec)}: must be {rule}")
-    return lines + (_link_problems(gossip.links, seen.backhaul) or _weight_problems(gossip))
+    if gossip.relayed and gossip_codec(gossip, seen) != "none":
+        lines.append("gossip.relayed: models are passed on as they are: needs the codec none")
+    return lines + (_link_problems(gossip, seen.backhaul) or _weight_problems(gossip))
 
 
-def _link_problems(links: NDArray[np.bool_], backhaul: Backhaul) -> list[str]:
-    shape = backhaul.bps.shape
+def _link_problems(gossip: Gossip, backhaul: Backhaul) -> list[str]:
+    links, shape = gossip.links, backhaul.bps.shape
     given: object = links
     if not isinstance(given, np.ndarray) or given.shape != shape or given.dtype != np.bool_:
         return [f"gossip.links: must be a boolean array of the shape {shape}"]
     if not np.array_equal(links, links.T) or (links & ~backhaul.base_graph).any():
         return ["gossip.links: must be symmetric and inside the base graph"]
-    if is_connected(links) or same_parts(links, backhaul.base_graph):
+    if gossip.sampled or is_connected(links) or same_parts(links, backhaul.base_graph):
         return []
     if is_connected(backhaul.base_graph):
         return ["gossip.links: must connect all edge servers"]
@@ -243,9 +249,18 @@ def _weight_problems(gossip: Gossip) -> list[str]:
         lines.append("gossip.weights: must be symmetric")
     if not (np.abs(weights.sum(axis=1) - 1.0) <= ROUNDING).all():
         lines.append("gossip.weights: every row must sum to one")
-    if weights[~links & ~np.eye(len(links), dtype=bool)].any():
+    joined = _joined(links) if gossip.relayed else links
+    if weights[~joined & ~np.eye(len(links), dtype=bool)].any():
         lines.append("gossip.weights: must be zero between servers that are not linked")
     return lines
+
+
+def _joined(links: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The pairs of servers that a path connects."""
+    joined = np.zeros_like(links)
+    for part in parts_of(links):
+        joined[np.ix_(part, part)] = True
+    return joined
 
 
 make_callable(__name__)

@@ -82,10 +82,16 @@ def complete_plan(
     links: LinkRule,
     allocation_is_optimal: bool,
     local_steps: NDArray[np.int64] | None = None,
+    trains: NDArray[np.bool_] | None = None,
+    gossip_steps: int | None = None,
 ) -> Plan:
-    """The plan with an allocation, the links that a rule selects for it, and its status."""
+    """The plan with an allocation, the links that a rule selects for it, and its status.
+
+    `trains` says who trains, all by default; `gossip_steps` is the observation's by default.
+    """
     if local_steps is None:
         local_steps = np.full(seen.num_devices, seen.local_steps, dtype=np.int64)
+    steps = seen.gossip_steps if gossip_steps is None else gossip_steps
 
     def plan(status: Status, topology: BoolMatrix | None) -> Plan:
         return Plan(
@@ -93,7 +99,8 @@ def complete_plan(
             bandwidth_hz=allocation.bandwidth_hz,
             cpu_hz=allocation.cpu_hz,
             local_steps=local_steps,
-            gossip=None if topology is None else Gossip(topology, seen.gossip_steps),
+            gossip=None if topology is None else Gossip(topology, steps),
+            trains=trains,
         )
 
     relaxed = bool(allocation.relaxed.any())
@@ -101,7 +108,7 @@ def complete_plan(
     if backhaul is None:
         return plan(_status(relaxed, allocation_is_optimal), None)
     finish_s = books.elapsed_s + price(plan("feasible", None), seen).edge_time_s
-    link_s = link_time_s(seen.gossip_bits, seen.gossip_steps, backhaul.bps, backhaul.latency_s)
+    link_s = link_time_s(seen.gossip_bits, steps, backhaul.bps, backhaul.latency_s)
     distance, limit = backhaul.consensus_distance, backhaul.consensus_limit
     topology = links_by_part(links, finish_s, link_s, distance, limit)
     relaxed |= not meets_limit(topology, distance, limit)

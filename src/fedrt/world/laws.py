@@ -6,8 +6,9 @@ bandwidth, free downloads, no overheads, computing energy by the cubic law and n
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,6 +82,17 @@ class Laws:
 
     def __post_init__(self) -> None:
         freeze_arrays(self)
+
+    def only(self, chosen: NDArray[np.bool_]) -> Laws:
+        """The laws of some of the devices."""
+        mine: dict[str, Any] = {
+            f.name: value[chosen]
+            for f in fields(self)
+            if isinstance(value := getattr(self, f.name), np.ndarray)
+        }
+        if self.cpu is not None:
+            mine["cpu"] = replace(self.cpu, of_device=self.cpu.of_device[chosen])
+        return replace(self, **mine) if mine else self
 
     @cached_property
     def changes_allocation(self) -> bool:

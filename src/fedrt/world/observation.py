@@ -5,8 +5,9 @@ The backhaul is there in the last edge round of a global round.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,6 +120,16 @@ class Observation:
     @property
     def num_devices(self) -> int:
         return len(self.edge_of_device)
+
+    def only(self, chosen: NDArray[np.bool_]) -> Observation:
+        """The same edge round with some of the devices."""
+        mine: dict[str, Any] = {
+            f.name: value[chosen]
+            for f in fields(self)
+            if isinstance(value := getattr(self, f.name), np.ndarray)
+            and f.name != "edge_bandwidth_hz"
+        }
+        return replace(self, **mine, laws=self.laws.only(chosen))
 
     @property
     def num_edges(self) -> int:

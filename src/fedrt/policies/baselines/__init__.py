@@ -1,0 +1,1 @@
+"""Policies of other papers, one file each, for comparisons (docs/baselines.md)."""

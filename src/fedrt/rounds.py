@@ -165,7 +165,8 @@ def key_after_gossip(before: bytes, gossip: Gossip) -> bytes:
     """A key of the edge models after gossip, made from all that determines them."""
     own = () if gossip.weights is None else (gossip.weights,)
     coded = () if gossip.codec is None else (gossip.codec,)
-    return digest(before, gossip.steps, gossip.links, *own, *coded)
+    relayed = ("relayed",) if gossip.relayed else ()
+    return digest(before, gossip.steps, gossip.links, *own, *coded, *relayed)
 
 
 def digest(before: bytes, *parts: Any) -> bytes:

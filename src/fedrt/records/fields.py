@@ -64,6 +64,7 @@ MENU = {
 GOSSIP = {"links": Kind(YES, "CC"), "steps": Kind(WHOLE, "")}
 WEIGHTS = {"weights": BY_PAIR}
 CODEC = {"codec": Kind("str", "")}
+HOW = dict.fromkeys(("relayed", "sampled"), Kind(YES, ""))
 MORE_COST = dict.fromkeys(("download_s", "download_j", "idle_j"), BY_DEVICE)
 """What the paper's cost model does not have; left out where it is all zero."""
 COST = {f.name: BY_DEVICE for f in fields(RoundCost) if f.name not in MORE_COST} | dict.fromkeys(

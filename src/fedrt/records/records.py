@@ -26,6 +26,7 @@ from fedrt.records.fields import (
     DISTANCES,
     FAILURES,
     GOSSIP,
+    HOW,
     LATENCY,
     LAWS,
     LEAST_BITS,
@@ -126,7 +127,8 @@ def _arrays_of(done: PastEdgeRound) -> Arrays:
     if plan.gossip is not None:
         own = {} if plan.gossip.weights is None else WEIGHTS
         codec = {} if plan.gossip.codec is None else CODEC
-        parts["gossip"] = (plan.gossip, GOSSIP | own | codec)
+        how = {name: kind for name, kind in HOW.items() if getattr(plan.gossip, name)}
+        parts["gossip"] = (plan.gossip, GOSSIP | own | codec | how)
     if outcome.planned is not outcome.cost:
         parts["planned"] = (outcome.planned, _cost_kinds(outcome.planned))
     if outcome.refused is not None:
@@ -220,7 +222,7 @@ class _Reader:
         seen = self.needed(
             self.one("seen", SEEN, CODED | UPLOAD_BITS | LEAST_BITS, make=Observation, **about)
         )
-        gossip = self.one("gossip", GOSSIP, WEIGHTS | CODEC, make=Gossip)
+        gossip = self.one("gossip", GOSSIP, WEIGHTS | CODEC | HOW, make=Gossip)
         own = (self.values("trains", TRAINS) or {}) | (self.values("codec", UPLOAD_CODEC) or {})
         plan = self.needed(self.one("plan", PLAN, POWER, make=Plan, gossip=gossip, **own))
         cost = self.needed(self.one("cost", COST, MORE_COST, make=RoundCost))

@@ -121,15 +121,20 @@ def slowest_energy_j(seen: Observation) -> FloatArray:
 
 
 def even_share_energy_j(seen: Observation) -> FloatArray:
-    """The joules of each device's upload over an even share of the bandwidth, and of its wait.
+    """The joules of each device's upload over an even share of the bandwidth, and of its wait."""
+    return share_energy_j(seen, even_split_hz(seen))
+
+
+def share_energy_j(seen: Observation, bandwidth_hz: FloatArray) -> FloatArray:
+    """The joules of each device's upload over its bandwidth, and of its wait.
 
     It waits for those that take longer if all compute at their lowest frequency.
     """
-    upload_j, idle_w = even_upload_energy_j(seen), seen.laws.idle_power_w
+    upload_s = seconds_to_send(seen, seen.upload_bits, bandwidth_hz)
+    upload_j, idle_w = upload_energy_j(upload_s, seen.tx_power_w), seen.laws.idle_power_w
     if idle_w is None:
         return upload_j
-    compute_s = compute_time_s(seen.cycles, seen.cpu_min_hz)
-    busy_s = compute_s + seconds_to_send(seen, seen.upload_bits, even_split_hz(seen))
+    busy_s = compute_time_s(seen.cycles, seen.cpu_min_hz) + upload_s
     return upload_j + idle_w * (seen.max_by_edge(busy_s)[seen.edge_of_device] - busy_s)
 
 
@@ -232,17 +237,24 @@ def highest_cpu_hz(seen: Observation, compute_j: FloatArray) -> FloatArray:
 
 
 def allocate_evenly(seen: Observation, allowance_j: FloatArray) -> Allocation:
-    """An even split of the bandwidth, each device at the highest CPU frequency it can afford.
+    """An even split of the bandwidth, each device at the highest CPU frequency it can afford."""
+    return allocate_at(seen, even_split_hz(seen), allowance_j)
+
+
+def allocate_at(seen: Observation, bandwidth_hz: FloatArray, allowance_j: FloatArray) -> Allocation:
+    """Given bandwidths, each device at the highest CPU frequency it can afford.
 
     With b fixed, f = sqrt((E - p k/b) / a), clipped to the device's range; one that does not fit
     even at f_min runs at f_min, and its cluster counts as relaxed.
     """
-    compute_j = np.maximum(allowance_j - even_upload_energy_j(seen) - fixed_energy_j(seen), 0.0)
+    upload_s = seconds_to_send(seen, seen.upload_bits, bandwidth_hz)
+    upload_j = upload_energy_j(upload_s, seen.tx_power_w)
+    compute_j = np.maximum(allowance_j - upload_j - fixed_energy_j(seen), 0.0)
     cpu_hz = highest_cpu_hz(seen, compute_j)
-    least_j = least_energy_j(seen)
+    least_j = slowest_energy_j(seen) + share_energy_j(seen, bandwidth_hz)
     over = least_j > allowance_j + FITS * least_j
     relaxed = seen.sum_by_edge(over.astype(np.float64)) > 0
-    return Allocation(even_split_hz(seen), cpu_hz, relaxed)
+    return Allocation(bandwidth_hz, cpu_hz, relaxed)
 
 
 def evenly_where_it_fits(seen: Observation, cap_j: FloatArray, other: Allocation) -> Allocation:

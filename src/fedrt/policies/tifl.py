@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fedrt.ledger import Books, Horizon
 from fedrt.plan import Plan
-from fedrt.policies.baselines.selection import even_times_s, plan_for
+from fedrt.policies.selection import even_times_s, plan_for
 from fedrt.seeding import uniforms
 from fedrt.world.observation import Observation
 

@@ -18,7 +18,7 @@ from fedrt.graph import BoolMatrix
 from fedrt.ledger import Books, Horizon
 from fedrt.plan import Plan
 from fedrt.policies.base import complete_plan
-from fedrt.policies.baselines.d_psgd_mst import tree_links
+from fedrt.policies.d_psgd_mst import tree_links
 from fedrt.world.observation import Observation
 
 FloatArray = NDArray[np.float64]

@@ -1,9 +1,9 @@
 """LROA: sampling probabilities, frequencies and shares by Lyapunov optimisation.
 
 Z. Gao, Z. Zhang, Y. Zhang, T. Wang, Y. Gong and Y. Guo, "Online Client Scheduling and Resource
-Allocation for Efficient Federated Edge Learning", arXiv 2410.10833, 2024. Every device has a virtual
-queue Q_n of the energy that it has spent beyond its mean allowance. In every round K devices of a
-cluster are drawn with replacement, device n with the probability q_n, and
+Allocation for Efficient Federated Edge Learning", arXiv 2410.10833, 2024. Every device has a
+virtual queue Q_n of the energy that it has spent beyond its mean allowance. In every round K
+devices of a cluster are drawn with replacement, device n with the probability q_n, and
 
     V (sum of q_n T_n + penalty x sum of 1 / (N^2 q_n)) + sum of Q_n (1 - (1 - q_n)^K) E_n
 
@@ -24,7 +24,7 @@ from fedrt.cost.uplink import seconds_to_send
 from fedrt.ledger import Books, Horizon
 from fedrt.plan import Plan
 from fedrt.policies.base import complete_plan, keep_all_links
-from fedrt.policies.baselines.selection import share_of_each
+from fedrt.policies.selection import share_of_each
 from fedrt.seeding import stream
 from fedrt.world.observation import Observation
 
@@ -128,9 +128,7 @@ class LROA:
         found = np.maximum(found, LEAST / size[edge])
         return np.asarray(found / seen.sum_by_edge(found)[edge])
 
-    def _plan(
-        self, seen: Observation, books: Books, chosen: BoolArray, cpu_hz: FloatArray
-    ) -> Plan:
+    def _plan(self, seen: Observation, books: Books, chosen: BoolArray, cpu_hz: FloatArray) -> Plan:
         """The plan in which the chosen devices share the band and run as the queues say."""
         allowance_j = books.allowance_j(self.energy_horizon)
         part = seen.only(chosen)

@@ -65,7 +65,10 @@ class Matcha:
         if seen.backhaul is None or seen.num_edges == 1:
             return plan
         base = seen.backhaul.base_graph
-        sampling = self.known.setdefault(base.tobytes(), sampling_of(base, self.budget))
+        key = base.tobytes()
+        if key not in self.known:
+            self.known[key] = sampling_of(base, self.budget)
+        sampling = self.known[key]
         links = sampling.links(seen.t)
         weights = np.where(links, sampling.weight, 0.0)
         np.fill_diagonal(weights, 1.0 - weights.sum(axis=1))

@@ -23,9 +23,7 @@ def even_times_s(seen: Observation, allowance_j: FloatArray) -> FloatArray:
     return price(Plan("feasible", even.bandwidth_hz, even.cpu_hz, steps), seen).busy_s
 
 
-def plan_for(
-    seen: Observation, books: Books, allowance_j: FloatArray, chosen: BoolArray
-) -> Plan:
+def plan_for(seen: Observation, books: Books, allowance_j: FloatArray, chosen: BoolArray) -> Plan:
     """The plan in which the chosen devices train, with an even split among them."""
     part = allocate_evenly(seen.only(chosen), allowance_j[chosen])
     bandwidth_hz, cpu_hz = np.zeros(seen.num_devices), seen.cpu_max_hz.copy()

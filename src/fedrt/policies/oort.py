@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fedrt.ledger import Books, Horizon
 from fedrt.plan import Plan
-from fedrt.policies.baselines.selection import (
+from fedrt.policies.selection import (
     even_times_s,
     first_of_each,
     plan_for,
@@ -44,7 +44,7 @@ class Oort:
     energy_horizon: Horizon = "paper"
     share: float = 0.5
     """Of every cluster's devices, how many train."""
-    preferred: float = 0.8
+    preferred: float = 0.3
     """The quantile of the cluster's times that is the preferred time T."""
     last: dict[int, int] = field(default_factory=dict, repr=False)
     """By device: the last edge round in which it was chosen, counted from 1."""

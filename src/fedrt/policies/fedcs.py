@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fedrt.ledger import Books, Horizon
 from fedrt.plan import Plan
-from fedrt.policies.baselines.selection import even_times_s, first_of_each, plan_for
+from fedrt.policies.selection import even_times_s, first_of_each, plan_for
 from fedrt.world.observation import Observation
 
 FloatArray = NDArray[np.float64]

@@ -25,7 +25,7 @@ class HFEL:
 
     name: str = "hfel"
     energy_horizon: Horizon = "paper"
-    seconds_per_joule: float = 0.1
+    seconds_per_joule: float = 1.0
     """lambda_e / lambda_t: what a joule of any device is worth."""
 
     def plan(self, seen: Observation, books: Books) -> Plan:

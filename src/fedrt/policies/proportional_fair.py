@@ -1,8 +1,8 @@
 """Proportionally fair bandwidth: rates are worth their logarithm, over time.
 
-F. P. Kelly, A. K. Maulloo and D. K. H. Tan, "Rate control for communication networks", Journal of the
-Operational Research Society 49, 1998; as a scheduler, A. Jalali, R. Padovani and R. Pankaj, "Data
-throughput of CDMA-HDR", VTC 2000. Each edge round maximises the sum over devices of
+F. P. Kelly, A. K. Maulloo and D. K. H. Tan, "Rate control for communication networks", Journal of
+the Operational Research Society 49, 1998; as a scheduler, A. Jalali, R. Padovani and R. Pankaj,
+"Data throughput of CDMA-HDR", VTC 2000. Each edge round maximises the sum over devices of
 log((1 - 1/W) R_n + (1/W) r_n), R_n being the mean of the rates that it has had and r_n the one it
 gets. Devices with a good channel for once are preferred, and none is forgotten.
 """
@@ -22,9 +22,9 @@ from fedrt.world.observation import Observation
 
 FloatArray = NDArray[np.float64]
 
-WINDOW = 10.0
-"""W, the edge rounds over which rates are averaged."""
-LEAST = 0.2
+WINDOW = 2.0
+"""W, the edge rounds over which rates are averaged: a scheduler's many turns are one of them."""
+LEAST = 0.5
 """The least share of an even split that a device gets: all of them have to send."""
 HALVINGS = 100
 

@@ -1,9 +1,9 @@
 """D-PSGD on the degree-bounded tree of least slowest link, delta-MBST.
 
 O. Marfoq, C. Xu, G. Neglia and R. Vidal, "Throughput-Optimal Topology Design for Cross-Silo
-Federated Learning", NeurIPS 2020: where servers share their access links among their neighbours, few
-neighbours each are better. Prim's algorithm that never gives a server more than delta of them; of
-several delta the tree with the least slowest link, and of equal ones the least delta.
+Federated Learning", NeurIPS 2020: where servers share their access links among their neighbours,
+few neighbours each are better. Prim's algorithm that never gives a server more than delta of them;
+of several delta the tree with the least slowest link, and of equal ones the least delta.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fedrt.graph import BoolMatrix
 from fedrt.ledger import Books, Horizon
 from fedrt.plan import Plan
 from fedrt.policies.base import complete_plan
-from fedrt.policies.baselines.d_psgd_mst import bounded_tree, tree_links
+from fedrt.policies.d_psgd_mst import bounded_tree, tree_links
 from fedrt.world.observation import Observation
 
 FloatArray = NDArray[np.float64]

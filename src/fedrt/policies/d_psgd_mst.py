@@ -1,8 +1,8 @@
 """D-PSGD on the minimum spanning tree of link times.
 
 O. Marfoq, C. Xu, G. Neglia and R. Vidal, "Throughput-Optimal Topology Design for Cross-Silo
-Federated Learning", NeurIPS 2020: where links and not servers are the bottleneck, the tree of least slowest
-link is the best undirected overlay, and a minimum spanning tree is one.
+Federated Learning", NeurIPS 2020: where links and not servers are the bottleneck, the tree of least
+slowest link is the best undirected overlay, and a minimum spanning tree is one.
 """
 
 from __future__ import annotations

@@ -1,1 +1,0 @@
-"""Policies of other papers, one file each, for comparisons (docs/baselines.md)."""

@@ -27,4 +27,10 @@ def spare_j(seen, allowance_j):
 def as_plan(seen, allocation):
     """The plan with an allocation, for `price`."""
     steps = np.full(seen.num_devices, seen.local_steps)
-    return Plan("feasible", allocation.bandwidth_hz, allocation.cpu_hz, steps)
+    return Plan(
+        "feasible",
+        allocation.bandwidth_hz,
+        allocation.cpu_hz,
+        steps,
+        tx_power_w=allocation.tx_power_w,
+    )

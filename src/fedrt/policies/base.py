@@ -101,8 +101,10 @@ def complete_plan(
             local_steps=local_steps,
             gossip=None if topology is None else Gossip(topology, steps),
             trains=trains,
+            tx_power_w=allocation.tx_power_w,
         )
 
+    allocation_is_optimal &= allocation.proven
     relaxed = bool(allocation.relaxed.any())
     backhaul = seen.backhaul
     if backhaul is None:

@@ -328,6 +328,7 @@ def _plan(
         cpu_hz=allocation.cpu_hz,
         local_steps=np.full(seen.num_devices, seen.local_steps, dtype=np.int64),
         gossip=None if gossip is None else gossip.gossip,
+        tx_power_w=allocation.tx_power_w,
     )
 
 

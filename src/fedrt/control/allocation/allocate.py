@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 from fedrt.cost.compute import compute_time_s, training_energy_j
 from fedrt.cost.round import broadcast_s, listening_energy_j
 from fedrt.cost.uplink import hertz_seconds, seconds_to_send, upload_energy_j
-from fedrt.errors import FedrtError
+from fedrt.errors import FedrtError, InputError
 from fedrt.world.observation import Observation
 
 FloatArray = NDArray[np.float64]
@@ -59,14 +59,26 @@ class Allocation:
     cpu_hz: FloatArray
     relaxed: NDArray[np.bool_]
     """Per cluster: no allocation keeps every allowance, so best-effort allowances were used."""
+    tx_power_w: FloatArray | None = None
+    """The power of each device's radio; None: its full power."""
+    proven: bool = True
+    """Whether the allocation of least time is proven to be that; `other_laws` says where not."""
 
     def with_clusters(
         self, other: Allocation, clusters: NDArray[np.bool_], seen: Observation
     ) -> Allocation:
         """A copy in which the given clusters take their values from another allocation."""
         theirs = clusters[seen.edge_of_device]
+        power_w = self.tx_power_w
+        if power_w is not None or other.tx_power_w is not None:
+            own, given = (
+                seen.tx_power_w if each.tx_power_w is None else each.tx_power_w
+                for each in (self, other)
+            )
+            power_w = np.where(theirs, given, own)
         return replace(
             self,
+            tx_power_w=power_w,
             bandwidth_hz=np.where(theirs, other.bandwidth_hz, self.bandwidth_hz),
             cpu_hz=np.where(theirs, other.cpu_hz, self.cpu_hz),
         )
@@ -81,6 +93,7 @@ def even_split_hz(seen: Observation) -> FloatArray:
     if block_hz is None:
         share = seen.edge_bandwidth_hz / np.maximum(seen.cluster_size, 1)
         return share[seen.edge_of_device]
+    check_blocks(seen)
     each, more = np.divmod(whole_blocks(seen), np.maximum(seen.cluster_size, 1))
     place = np.arange(seen.num_devices) - seen.first_device[seen.edge_of_device]
     edge = seen.edge_of_device
@@ -92,6 +105,19 @@ def whole_blocks(seen: Observation) -> NDArray[np.int64]:
     assert seen.laws.block_hz is not None
     blocks = seen.edge_bandwidth_hz / seen.laws.block_hz
     return np.floor(blocks * (1 + FITS)).astype(np.int64)
+
+
+def check_blocks(seen: Observation) -> None:
+    """Raise an error that names the edge server if one has fewer blocks than devices."""
+    if seen.laws.block_hz is None:
+        return
+    blocks = whole_blocks(seen)
+    for c in np.flatnonzero(blocks < seen.cluster_size)[:1].tolist():
+        raise InputError(
+            f"scenario.bandwidth.block_hz = {seen.laws.block_hz:g}: edge server {c} has"
+            f" {blocks[c]} whole blocks for {seen.cluster_size[c]} devices in global round"
+            f" {seen.t}: must be one for each; lower block_hz or raise its bandwidth"
+        )
 
 
 def even_upload_energy_j(seen: Observation) -> FloatArray:
@@ -251,10 +277,45 @@ def allocate_at(seen: Observation, bandwidth_hz: FloatArray, allowance_j: FloatA
     upload_j = upload_energy_j(upload_s, seen.tx_power_w)
     compute_j = np.maximum(allowance_j - upload_j - fixed_energy_j(seen), 0.0)
     cpu_hz = highest_cpu_hz(seen, compute_j)
+    if seen.laws.idle_power_w is not None:
+        fast = Allocation(bandwidth_hz, cpu_hz, np.zeros(seen.num_edges, dtype=bool))
+        return _with_idling(seen, fast, allowance_j)
     least_j = slowest_energy_j(seen) + share_energy_j(seen, bandwidth_hz)
     over = least_j > allowance_j + FITS * least_j
     relaxed = seen.sum_by_edge(over.astype(np.float64)) > 0
     return Allocation(bandwidth_hz, cpu_hz, relaxed)
+
+
+def _with_idling(seen: Observation, fast: Allocation, allowance_j: FloatArray) -> Allocation:
+    """An allocation in which devices also pay for their wait, made from one in which they do not.
+
+    The cluster's time is that of the slowest one. Who then spends more than its allowance computes
+    for longer instead of waiting; if it still does at f_min, no frequency keeps it.
+    """
+    energy_j, wait_s = _energy_and_wait(seen, fast)
+    slower_s = compute_time_s(seen.cycles, fast.cpu_hz) + wait_s
+    slower_hz = np.clip(seen.cycles / slower_s, seen.cpu_min_hz, fast.cpu_hz)
+    found = replace(fast, cpu_hz=np.where(energy_j > allowance_j, slower_hz, fast.cpu_hz))
+    return replace(found, relaxed=overspending_clusters(seen, found, allowance_j))
+
+
+def _energy_and_wait(seen: Observation, found: Allocation) -> tuple[FloatArray, FloatArray]:
+    """The joules of each device under an allocation, and the seconds that it waits for others."""
+    upload_s = seconds_to_send(seen, seen.upload_bits, found.bandwidth_hz, found.tx_power_w)
+    power_w = seen.tx_power_w if found.tx_power_w is None else found.tx_power_w
+    busy_s = compute_time_s(seen.cycles, found.cpu_hz) + upload_s
+    wait_s = seen.max_by_edge(busy_s)[seen.edge_of_device] - busy_s
+    energy_j = training_energy_j(seen, seen.cycles, found.cpu_hz) + power_w * upload_s
+    idle_w = seen.laws.idle_power_w
+    return energy_j + fixed_energy_j(seen) + (0.0 if idle_w is None else idle_w * wait_s), wait_s
+
+
+def overspending_clusters(
+    seen: Observation, found: Allocation, allowance_j: FloatArray
+) -> NDArray[np.bool_]:
+    """For each cluster, whether a device spends more than its allowance, its wait included."""
+    over = _energy_and_wait(seen, found)[0] > allowance_j + RESIDUAL * np.abs(allowance_j)
+    return np.asarray(seen.sum_by_edge(over.astype(np.float64)) > 0)
 
 
 def evenly_where_it_fits(seen: Observation, cap_j: FloatArray, other: Allocation) -> Allocation:

@@ -55,6 +55,7 @@ class LawDevices(NamedTuple):
     bandwidth_hz: FloatArray
     cpu_hz: FloatArray
     tx_power_w: FloatArray
+    """Of no length where plans may not lower powers."""
 
 
 class Work(NamedTuple):
@@ -119,8 +120,9 @@ def bandwidth_for(
 
 @compiled(error_model="numpy")
 def top_hz(fleet: LawDevices, n: int) -> tuple[float, float]:  # pragma: no cover - compiled
-    """The highest frequency that the allowance lets a device compute at, and what it then leaves
-    for the upload.
+    """The highest frequency that the allowance lets a device compute at.
+
+    With it the joules that are then left for the upload.
     """
     spare_j, f_min, f_max = fleet.spare_j[n], fleet.f_min[n], fleet.f_max[n]
     if fleet.table[n] < 0:
@@ -154,9 +156,9 @@ def computing_s(
 def _along_table(
     fleet: LawDevices, n: int, top: float, left_j: float, t: float
 ) -> tuple[float, float, float]:  # pragma: no cover - compiled
-    """How much longer than at the top a device with a table computes to afford its upload, in s,
-    the joules that it then has for it, and the joules that one second more would save.
+    """How many seconds longer than at the top a device with a table computes to afford its upload.
 
+    With them the joules that it then has for it, and those that one second more would save.
     `t` is the time for the upload at the top. 0 joules a second: even at the lowest frequency
     sending until the end costs too much.
     """

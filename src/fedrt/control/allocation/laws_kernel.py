@@ -17,6 +17,7 @@ from fedrt.control.allocation.device_kernel import (
     send_s,
     top_hz,
 )
+from fedrt.control.allocation.power_kernel import least_bandwidth
 from fedrt.system.jit import compiled
 
 BoolArray = NDArray[np.bool_]
@@ -25,6 +26,8 @@ BoolArray = NDArray[np.bool_]
 MOST_STEPS = 1000
 MOST_NEWTON_STEPS = 100
 ROUNDING = 1e-15
+# A limit that is met to this relative precision counts as met, as in `allocate`.
+FITS = 1e-12
 # A need this close to the bandwidth, relative, is met.
 MET = 1e-14
 
@@ -33,8 +36,9 @@ MET = 1e-14
 def _prepare(
     fleet: LawDevices, work: Work, part: tuple[int, int], b: float
 ) -> tuple[float, float]:  # pragma: no cover - compiled
-    """Set the devices of a cluster to their top frequencies; base and extra of a time that is too
-    short: each device computes at its top and then sends over all of the bandwidth.
+    """Set the devices of a cluster to their top frequencies; base and extra of too short a time.
+
+    In it each device computes at its top and then sends over all of the bandwidth.
     """
     base, extra = 0.0, 0.0
     for n in range(part[0], part[1]):
@@ -51,19 +55,29 @@ def _prepare(
 def _need(
     fleet: LawDevices, work: Work, part: tuple[int, int], b: float, extra: float
 ) -> tuple[float, float, float]:  # pragma: no cover - compiled
-    """The bandwidth that a cluster needs for a time, how fast it falls, and a step that is too
-    short because one device alone needs more than there is; inf if no step helps it.
+    """The bandwidth that a cluster needs for a time, and how fast it falls.
+
+    With them a step that is too short because one device alone needs more than there is; inf if
+    no step helps it.
     """
     need, fall, push = 0.0, 0.0, 0.0
+    control = len(fleet.tx_power_w) > 0
     for n in range(part[0], part[1]):
-        t, gain = longest_upload(fleet, work, n, extra)
-        hz, drop = bandwidth_for(fleet.k[n], fleet.cn0_hz[n], t)
+        if control:
+            hz, less, t, gain = least_bandwidth(fleet, work, n, extra)
+            # Where the need has a pole, to a little beyond it.
+            beyond = 1.0 + min(0.01, 0.25 * fleet.cn0_hz[n] / b)
+            short = fleet.k[n] * beyond - t if hz == np.inf else 0.0
+        else:
+            t, gain = longest_upload(fleet, work, n, extra)
+            hz, less = bandwidth_for(fleet.k[n], fleet.cn0_hz[n], t)
+            less *= gain
+            short = send_s(fleet.k[n], fleet.cn0_hz[n], b) - t if hz > b else 0.0
         fleet.bandwidth_hz[n] = hz
         need += hz
         if hz < np.inf:
-            fall += drop * gain
-        if hz > b:
-            short = send_s(fleet.k[n], fleet.cn0_hz[n], b) - t
+            fall += less
+        if short > 0.0:
             push = max(push, short / gain if gain > 0.0 else np.inf)
     return need, fall, push
 
@@ -71,9 +85,10 @@ def _need(
 @compiled(error_model="numpy")
 def _search(
     fleet: LawDevices, work: Work, part: tuple[int, int], b: float
-) -> tuple[int, float, bool]:  # pragma: no cover - compiled
-    """Find one cluster's least time; the steps taken, the part of it that it may be off by, and
-    whether there is one.
+) -> tuple[int, float, bool, float]:  # pragma: no cover - compiled
+    """Find one cluster's least time.
+
+    The steps taken, the part of it that it may be off by, whether there is one, and its extra.
     """
     base, extra = _prepare(fleet, work, part, b)
     left, right = extra, np.inf
@@ -86,10 +101,10 @@ def _search(
         else:
             right = extra
         if abs(need / b - 1.0) <= MET:
-            return steps, 0.0, True
+            return steps, 0.0, True, extra
         if need > b and (push == np.inf or not (fall > 0.0 or push > 0.0)):
             # More time does not help; what is missing may be rounding.
-            return steps, need / b - 1.0, False
+            return steps, need / b - 1.0, need / b - 1.0 <= FITS, extra
         # Newton on the logarithm of the need, which is convex and falls.
         step = need * np.log(need / b) / fall if need < np.inf else 0.0
         if need > b:
@@ -98,20 +113,94 @@ def _search(
         if right < np.inf and (not left < new < right or steps > MOST_NEWTON_STEPS):
             new = 0.5 * (left + right)
         if abs(new - extra) <= ROUNDING * extra or steps >= MOST_STEPS:
-            return steps, min(abs(step) / (base + extra), abs(need / b - 1.0)), True
+            return steps, min(abs(step) / (base + extra), abs(need / b - 1.0)), True, extra
         if new < extra:
             work.drop[part[0] : part[1]] = 0.0
         extra = new
 
 
 @compiled(error_model="numpy")
+def _blocks(
+    fleet: LawDevices, work: Work, part: tuple[int, int], b: float, extra: float, block_hz: float
+) -> int:  # pragma: no cover - compiled
+    """The whole blocks that a cluster needs for a time; one more than there are is many."""
+    most = b / block_hz * (1.0 + FITS)
+    work.drop[part[0] : part[1]] = 0.0
+    need, _, _ = _need(fleet, work, part, b, extra)
+    if not need <= b * (1.0 + FITS):
+        return int(most) + 1
+    count = 0
+    for n in range(part[0], part[1]):
+        blocks = fleet.bandwidth_hz[n] / block_hz
+        count += max(int(np.ceil(blocks * (1.0 - FITS))), 1)
+    return count
+
+
+@compiled(error_model="numpy")
+def _search_blocks(
+    fleet: LawDevices, work: Work, part: tuple[int, int], b: float, block_hz: float, low: float
+) -> bool:  # pragma: no cover - compiled
+    """Find one cluster's least time in whole blocks and fill in `bandwidth_hz`; whether it has one.
+
+    `low` is the extra of its least time with bandwidth in any shares, which is no more.
+    """
+    most = int(b / block_hz * (1.0 + FITS))
+    high, growth = low, 1e-3
+    while _blocks(fleet, work, part, b, high, block_hz) > most:
+        if growth > 1e30:
+            return False
+        low = high
+        high += growth * high
+        growth *= 2.0
+    while high - low > ROUNDING * high:
+        middle = 0.5 * (low + high)
+        if middle <= low or middle >= high:
+            break
+        if _blocks(fleet, work, part, b, middle, block_hz) > most:
+            low = middle
+        else:
+            high = middle
+    left = most - _blocks(fleet, work, part, b, high, block_hz)
+    for n in range(part[0], part[1]):
+        blocks = fleet.bandwidth_hz[n] / block_hz
+        fleet.bandwidth_hz[n] = block_hz * max(np.ceil(blocks * (1.0 - FITS)), 1.0)
+    _give_blocks(fleet, work, part, block_hz, left)
+    return True
+
+
+@compiled(error_model="numpy")
+def _end_s(fleet: LawDevices, work: Work, n: int) -> float:  # pragma: no cover - compiled
+    """When a device ends."""
+    seconds = computing_s(fleet, n, fleet.cpu_hz[n], work.drop[n])
+    k, cn0_hz = fleet.k[n], fleet.cn0_hz[n]
+    if len(fleet.tx_power_w) > 0:
+        part = fleet.tx_power_w[n] / fleet.p[n]
+        k, cn0_hz = k / part, cn0_hz * part
+    return seconds + send_s(k, cn0_hz, fleet.bandwidth_hz[n])
+
+
+@compiled(error_model="numpy")
+def _give_blocks(
+    fleet: LawDevices, work: Work, part: tuple[int, int], block_hz: float, left: int
+) -> None:  # pragma: no cover - compiled
+    """Give each block that is left over to the device that then ends last, the first of equals."""
+    for _ in range(left):
+        last, latest = part[0], -1.0
+        for n in range(part[0], part[1]):
+            end_s = _end_s(fleet, work, n)
+            if end_s > latest:
+                last, latest = n, end_s
+        fleet.bandwidth_hz[last] += block_hz
+
+
+@compiled(error_model="numpy")
 def solve_clusters_by_laws(
-    fleet: LawDevices, fits: BoolArray
+    fleet: LawDevices, block_hz: float, fits: BoolArray
 ) -> tuple[int, float]:  # pragma: no cover - compiled
-    """Fill in `bandwidth_hz` and `cpu_hz` of all clusters; return how the search ended.
+    """Fill in the last arrays of all clusters' devices; return how the search ended.
 
     The most steps one took, and the greatest part by which one's time may be off. `fits` gets
-    whether a cluster has an allocation at all.
+    whether a cluster has an allocation at all. `block_hz`: 0 where any share can be given.
     """
     first = fleet.first
     size = len(fleet.k)
@@ -122,18 +211,25 @@ def solve_clusters_by_laws(
         fits[c] = True
         if part[0] == part[1]:
             continue
-        steps, off, found = _search(fleet, work, part, b)
-        # A limit that is met to rounding counts as met.
-        fits[c] = found or off <= 1e-12
+        if block_hz > 0.0:
+            b = block_hz * np.floor(b / block_hz * (1.0 + FITS))
+        steps, off, fits[c], extra = _search(fleet, work, part, b)
+        if fits[c] and block_hz > 0.0:
+            fits[c] = _search_blocks(fleet, work, part, b, block_hz, extra)
         if not fits[c]:
             continue
         most_steps, residual = max(most_steps, steps), max(residual, off)
-        need = 0.0
+        share = b / fleet.bandwidth_hz[part[0] : part[1]].sum() if block_hz == 0.0 else 1.0
+        latest = 0.0
         for n in range(part[0], part[1]):
-            need += fleet.bandwidth_hz[n]
+            fleet.bandwidth_hz[n] *= share
+            if block_hz > 0.0:
+                latest = max(latest, _end_s(fleet, work, n))
         for n in range(part[0], part[1]):
-            fleet.bandwidth_hz[n] *= b / need
             seconds = computing_s(fleet, n, fleet.cpu_hz[n], work.drop[n])
-            hz = fleet.w[n] / seconds
-            fleet.cpu_hz[n] = min(max(hz, fleet.f_min[n]), fleet.f_max[n])
+            if block_hz > 0.0 and fleet.idle_w[n] > 0.0:
+                # What rounding up to blocks has gained: computing for longer saves what waiting
+                # would cost.
+                seconds += latest - _end_s(fleet, work, n)
+            fleet.cpu_hz[n] = min(max(fleet.w[n] / seconds, fleet.f_min[n]), fleet.f_max[n])
     return most_steps, residual

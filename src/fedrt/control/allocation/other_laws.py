@@ -32,6 +32,27 @@ stops falling above b_c, no tau is feasible.
 
 log b(t) is convex in t because log b is convex in log t: in (log b, log t) the upload is
 b (2^(bits / (b t)) - 1) <= cn0, whose left side is a sum of products of powers of b and t.
+
+Power control. With a power of q <= p the upload is b (2^(bits / (b t)) - 1) <= cn0 q / p, and takes
+q t joules. In logarithms of (b, t, q, f) every constraint, the cubic energy of computing included,
+is a sum of products of powers: a (generalised) geometric programme, convex in these logarithms.
+With x = b t its energy is (p / cn0) x (2^(bits / x) - 1), which falls with x and is convex. For a
+fixed tau sending until tau is best, as waiting costs bandwidth. So a device's least bandwidth is
+
+    min over c of  max(b(tau - c), x(E - e(c)) / (tau - c)),
+
+the first at full power, rising in c; the second with all joules that are left. x(E - e(c)) is
+convex, so that over tau - c is quasiconvex (for tables too): it has no other minimum, and the sign
+of its slope finds it. The sum over devices falls as tau grows, and its logarithm is convex in tau
+with the cubic law; where a step of Newton's method oversteps all the same, the search halves the
+bracket. A cluster is feasible iff every device can afford bits ln 2 p / cn0 joules: less power and
+more time then fit into any bandwidth.
+
+Whole blocks. A device needs the least whole number of blocks, at least one, that its least
+bandwidth fits into; the sum over devices falls in steps as tau grows, so halving a bracket down to
+rounding finds the least tau. Then blocks that are left over cannot shorten the cluster's time, and
+go one by one to the device that ends last. With idle power the sum may rise again, and
+the search takes the first tau that it meets: the allocation keeps every limit but is not proven.
 """
 
 from __future__ import annotations
@@ -47,9 +68,12 @@ from fedrt.control.allocation.allocate import (
     FITS,
     RESIDUAL,
     Allocation,
+    check_blocks,
     even_share_energy_j,
     even_split_hz,
+    overspending_clusters,
     slowest_energy_j,
+    whole_blocks,
 )
 from fedrt.cost.uplink import bandwidth_of_rate_hz, hertz_seconds
 from fedrt.errors import FedrtError
@@ -85,26 +109,40 @@ def feasible_by_laws(seen: Observation, spare_j: FloatArray) -> BoolArray:
 def _fits_without_idling(seen: Observation, spare_j: FloatArray) -> BoolArray:
     """For each cluster, whether some allocation keeps all allowances if waiting costs nothing.
 
-    Each device computes at its lowest frequency and sends for as long as it can afford.
+    Each device computes at its lowest frequency and sends for as long as it can afford; with power
+    control for ever.
     """
+    laws = seen.laws
     p, limited = seen.tx_power_w, (seen.tx_power_w > 0) & np.isfinite(spare_j)
     floor_j = slowest_energy_j(seen)
     computes = np.where(limited, spare_j > 0, spare_j >= -FITS * floor_j)
     upload_s = np.where(limited, np.maximum(spare_j, 0.0), 1.0) / np.where(limited, p, 1.0)
     need_hz = np.where(limited, needed_hz(seen, upload_s), 0.0)
-    need_hz = seen.sum_by_edge(np.where(computes, need_hz, np.inf))
+    if laws.power_control:
+        need_hz = np.where(np.isfinite(need_hz), 0.0, np.inf)
+    need_hz = np.where(computes, need_hz, np.inf)
+    if laws.block_hz is not None:
+        return _fitting_blocks(seen, need_hz, laws.block_hz)
+    need_hz = seen.sum_by_edge(need_hz)
     endless = seen.sum_by_edge((~limited).astype(np.float64)) > 0
     b = seen.edge_bandwidth_hz
     fits: BoolArray = np.where(endless, need_hz < b, need_hz <= b * (1 + FITS))
     return fits
 
 
+def _fitting_blocks(seen: Observation, need_hz: FloatArray, block_hz: float) -> BoolArray:
+    """For each cluster, whether it has the whole blocks that its devices need."""
+    blocks = need_hz / block_hz
+    blocks = np.maximum(np.ceil(blocks * (1 - FITS)), 1.0)
+    return np.asarray(seen.sum_by_edge(blocks) <= whole_blocks(seen))
+
+
 def allocate_by_laws(
     seen: Observation, allowance_j: FloatArray, slowdown: FloatArray | None = None
 ) -> Allocation:
     """The allocation with the least time in every cluster, whatever the laws: see `allocate`."""
-    floor_j = slowest_energy_j(seen)
-    spare_j = allowance_j - floor_j
+    check_blocks(seen)
+    spare_j = allowance_j - slowest_energy_j(seen)
     relaxed = ~_fits_without_idling(seen, spare_j)
     found, fits = _solve(seen, _granted_j(seen, spare_j, relaxed), slowdown)
     if not fits.all():
@@ -115,7 +153,12 @@ def allocate_by_laws(
         # Where rounding decides, what the best-effort allowances are made for.
         even = Allocation(even_split_hz(seen), seen.cpu_min_hz, relaxed)
         found = found.with_clusters(even, ~fits, seen)
-    return replace(found, relaxed=relaxed)
+    found = replace(found, relaxed=relaxed)
+    if seen.laws.idle_power_w is None or seen.laws.block_hz is None:
+        return found
+    return replace(
+        found, proven=False, relaxed=relaxed | overspending_clusters(seen, found, allowance_j)
+    )
 
 
 def _granted_j(seen: Observation, spare_j: FloatArray, relaxed: BoolArray) -> FloatArray:
@@ -134,13 +177,15 @@ def _solve(
 
     fleet = _devices(seen, spare_j, slowdown)
     fits = np.empty(seen.num_edges, dtype=bool)
-    steps, residual = solve_clusters_by_laws(fleet, fits)
+    steps, residual = solve_clusters_by_laws(fleet, seen.laws.block_hz or 0.0, fits)
     if steps >= MOST_STEPS or not residual <= RESIDUAL:
         raise FedrtError(
             f"the allocation did not converge: after {steps} steps a cluster's time may still be"
             f" {residual:.3g} of itself off"
         )
-    return Allocation(fleet.bandwidth_hz, fleet.cpu_hz, np.zeros(seen.num_edges, dtype=bool)), fits
+    power_w = fleet.tx_power_w if seen.laws.power_control else None
+    relaxed = np.zeros(seen.num_edges, dtype=bool)
+    return Allocation(fleet.bandwidth_hz, fleet.cpu_hz, relaxed, power_w), fits
 
 
 def _devices(seen: Observation, spare_j: FloatArray, slowdown: FloatArray | None) -> LawDevices:
@@ -173,5 +218,5 @@ def _devices(seen: Observation, spare_j: FloatArray, slowdown: FloatArray | None
         j_per_cycle=read_only(none if cpu is None else cpu.j_per_cycle),
         bandwidth_hz=np.empty(size),
         cpu_hz=np.empty(size),
-        tx_power_w=np.empty(0),
+        tx_power_w=np.empty(size if laws.power_control else 0),
     )

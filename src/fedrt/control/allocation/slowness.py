@@ -19,6 +19,7 @@ from fedrt.arrays import freeze_arrays
 from fedrt.control.allocation.allocate import Allocation, allocate, evenly_where_it_fits
 from fedrt.cost.compute import compute_time_s
 from fedrt.cost.outcome import Deadline
+from fedrt.cost.round import broadcast_s
 from fedrt.cost.uplink import seconds_to_send
 from fedrt.plan import ROUNDING
 from fedrt.world.observation import Observation
@@ -132,7 +133,8 @@ def expected_end(
     Devices are slow independently of each other. The round ends with a slow device if it is slow
     and none is that would be later; if no such device is slow, it ends as planned.
     """
-    upload_s = seconds_to_send(seen, seen.upload_bits, allocation.bandwidth_hz)
+    bandwidth_hz, power_w = allocation.bandwidth_hz, allocation.tx_power_w
+    upload_s = seconds_to_send(seen, seen.upload_bits, bandwidth_hz, power_w) + broadcast_s(seen)
     compute_s = compute_time_s(seen.cycles, allocation.cpu_hz)
     edge, chance = seen.edge_of_device, slowness.chance
     planned_s, slow_s = compute_s + upload_s, slowness.slowdown * compute_s + upload_s

@@ -21,9 +21,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.control.allocation.allocate import even_upload_energy_j
-from fedrt.cost.compute import compute_energy_j, compute_time_s
-from fedrt.cost.uplink import hertz_seconds
+from fedrt.control.allocation.allocate import (
+    even_split_hz,
+    even_upload_energy_j,
+    fixed_energy_j,
+    highest_cpu_hz,
+    slowest_compute_energy_j,
+)
+from fedrt.cost.compute import compute_time_s, training_energy_j
+from fedrt.cost.uplink import hertz_seconds, seconds_to_send
 from fedrt.ledger import Pace, ReferenceRound
 from fedrt.world.observation import Observation
 
@@ -116,12 +122,13 @@ def least_price_s_per_j(seen: Observation) -> FloatArray:
 
     At it all energy of a cluster at full speed is worth `WORTH` of an equal part of its time.
     """
-    upload_s = (
-        hertz_seconds(seen.upload_bits, seen.snr)
-        * (seen.cluster_size / seen.edge_bandwidth_hz)[seen.edge_of_device]
-    )
+    if seen.laws.changes_allocation:
+        upload_s = seconds_to_send(seen, seen.upload_bits, even_split_hz(seen))
+    else:
+        share = (seen.cluster_size / seen.edge_bandwidth_hz)[seen.edge_of_device]
+        upload_s = hertz_seconds(seen.upload_bits, seen.snr) * share
     time_s = seen.max_by_edge(compute_time_s(seen.cycles, seen.cpu_max_hz) + upload_s)
-    energy_j = compute_energy_j(seen.cycles, seen.cpu_max_hz, seen.capacitance)
+    energy_j = training_energy_j(seen, seen.cycles, seen.cpu_max_hz)
     energy_j = seen.sum_by_edge(energy_j + even_upload_energy_j(seen))
     price = WORTH * time_s / (seen.num_edges * np.maximum(energy_j, 1e-300))
     return np.asarray(price[seen.edge_of_device])
@@ -139,9 +146,34 @@ def _first_price(seen: Observation, target_j: FloatArray) -> FloatArray:
     edges = seen.num_edges
     if not seen.num_devices:
         return np.zeros(0)
-    upload_j = float(even_upload_energy_j(seen).mean())
+    upload_j = float((even_upload_energy_j(seen) + fixed_energy_j(seen)).mean())
     a = seen.capacitance * seen.cycles / 2
+    size = seen.cluster_size[seen.edge_of_device]
+    if seen.laws.cpu is not None:
+        slowest_j = slowest_compute_energy_j(seen)
+        spare_j = np.maximum(edges * (target_j - upload_j - (1 - 1 / edges) * slowest_j), slowest_j)
+        cpu_hz = highest_cpu_hz(seen, spare_j)
+        return np.where(cpu_hz < seen.cpu_max_hz, 1 / (saved_w(seen, cpu_hz) * size), 0.0)
     spare_j = target_j - upload_j - (1 - 1 / edges) * a * seen.cpu_min_hz**2
     cpu_hz = np.sqrt(np.maximum(edges * spare_j / a, seen.cpu_min_hz**2))
-    price = 1 / (seen.capacitance * cpu_hz**3 * seen.cluster_size[seen.edge_of_device])
+    price = 1 / (seen.capacitance * cpu_hz**3 * size)
     return np.where(cpu_hz < seen.cpu_max_hz, price, 0.0)
+
+
+def saved_w(seen: Observation, cpu_hz: FloatArray) -> FloatArray:
+    """The joules that each device saves for every second that it computes for longer."""
+    power_w = seen.capacitance * cpu_hz**3
+    tables = seen.laws.cpu
+    if tables is None:
+        return power_w
+    for i in np.unique(tables.of_device[tables.of_device >= 0]).tolist():
+        who = tables.of_device == i
+        part = slice(tables.first[i], tables.first[i + 1])
+        seconds, joules = tables.s_per_cycle[part], tables.j_per_cycle[part]
+        if len(seconds) == 1:
+            power_w[who] = np.inf  # it cannot compute for longer
+            continue
+        piece = np.searchsorted(seconds, 1.0 / cpu_hz[who], side="right") - 1
+        saved = -np.diff(joules) / np.diff(seconds)
+        power_w[who] = saved[np.clip(piece, 0, len(saved) - 1)]
+    return power_w

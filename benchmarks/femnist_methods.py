@@ -31,7 +31,7 @@ from fedrt.scenario import load_scenario
 from fedrt.system.files import write_json
 from fedrt.world.simulated import SimulatedWorld
 
-LAST = 10
+LAST, DIGITS = 10, 5
 COSINE = 'learning.schedule={kind="cosine",last=0.01}'
 DECAY = 'learning.optimiser={kind="sgd",weight_decay=0.0005}'
 METHODS: dict[str, tuple[str, ...]] = {
@@ -55,6 +55,7 @@ def train(
     name: str, settings: tuple[str, ...], policy: str, seed: int, args: argparse.Namespace
 ) -> dict[str, Any]:
     """The accuracies and losses of one run, round by round; simulated time and energy."""
+    settings = (*settings, f"learning.dtype={'float32' if args.quick else args.dtype}")
     world = SimulatedWorld(load_scenario(name, list(settings)), seed)
     chunk = {} if args.device == "cpu" else {"chunk": args.chunk, "workers": 1}
     setup = make_setup(world, engine="stacked", device=args.device, data_dir=args.data_dir, **chunk)
@@ -62,10 +63,10 @@ def train(
     accuracy, loss, ends_at_s = [], [], 0.0
     try:
         for done in simulate_rounds(world, make_policy(policy), Trainer(setup)):
-            loss.append(done.metrics["loss"])
+            loss.append(round(done.metrics["loss"], DIGITS))
             ends_at_s = done.ends_at_s
             if not math.isnan(done.metrics["accuracy"]):
-                accuracy.append(done.metrics["accuracy"])
+                accuracy.append(round(done.metrics["accuracy"], DIGITS))
     except Exception as error:  # one that diverges is a result too
         return {"settings": list(settings), "failed": str(error)}
     finally:
@@ -74,7 +75,7 @@ def train(
         "settings": list(settings),
         "accuracy": accuracy,
         "loss": loss,
-        "last_mean": float(np.mean(accuracy[-LAST:])),
+        "last_mean": round(float(np.mean(accuracy[-LAST:])), DIGITS + 2),
         "best": max(accuracy),
         "ends_at_s": ends_at_s,
         "device": setup.device_name,
@@ -86,7 +87,6 @@ def run_all() -> int:
     """Train every method on every seed, and save after each."""
     parser = options((__doc__ or "").splitlines()[0])
     parser.add_argument("--methods", default=",".join(METHODS), help="as this file names them")
-    parser.add_argument("--quick", action="store_true")
     args = parser.parse_args()
     chosen = args.methods.split(",")
     if unknown := [name for name in chosen if name not in METHODS]:
@@ -113,9 +113,11 @@ def options(description: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--seeds", default="0", help="such as 0,1,2")
     parser.add_argument("--device", default="cuda")
+    parser.add_argument("--dtype", default="bfloat16", help="as `fedrt reproduce` has it")
     parser.add_argument("--chunk", type=int, default=72, help="devices at a time on a GPU")
     parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--save", type=Path)
+    parser.add_argument("--quick", action="store_true", help="a few rounds of digits in float32")
     return parser
 
 

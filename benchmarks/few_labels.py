@@ -31,7 +31,6 @@ def run_all() -> int:
     parser = options((__doc__ or "").splitlines()[0])
     parser.add_argument("--column", default="cifar10-labels-2", choices=COLUMNS)
     parser.add_argument("--cures", default="gossip int8", help="such as 'gossip int8,updates int8'")
-    parser.add_argument("--quick", action="store_true")
     args = parser.parse_args()
     chosen = args.cures.split(",")
     if unknown := [name for name in chosen if name not in CURES]:

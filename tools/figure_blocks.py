@@ -8,6 +8,7 @@ from typing import Any
 
 import gossip_blocks
 import plus_blocks
+import training_blocks
 from figure_sources import MEASURED, cell, is_there, measured
 from results_tables import readme_table, table_rows, whole_table
 
@@ -147,6 +148,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "gossip-left": gossip_blocks.gossip_left,
     "gossip-seldom": gossip_blocks.gossip_seldom,
     "gossip-trained": gossip_blocks.gossip_trained,
+    "femnist-methods": training_blocks.femnist_methods,
+    "few-labels": training_blocks.few_labels,
     "plus-said": plus_blocks.plus_said,
     "plus-table": plus_blocks.plus_table,
     "plus-in-table": plus_blocks.plus_in_table,

@@ -67,6 +67,8 @@ class Trained:
         self.best, self.final = float(accuracy.max()), float(accuracy[-1])
         self.late = late_mean(accuracy)
         """Mean of the last evaluations."""
+        self.apart = float(kept.rounds["consensus"].mean())
+        """The distance of edge models from their average after gossip, mean over rounds."""
         self.time_h, self.energy_j = kept.time_s / HOUR_S, kept.energy_j
         self.seconds: float = kept.about["train_wall_s"]
         """Real, in all; compilation is in it where the cell was a process's first."""
@@ -155,6 +157,17 @@ def cifar10_energy_ratios() -> list[float]:
 def cifar10_alone() -> list[Trained]:
     """Cells of CIFAR-10 IID that had the GPU to themselves and found their program compiled."""
     return [cell(f"cifar10-iid/static-{each}") for each in ("r-0", "t-0", "r-2", "t-2")]
+
+
+def mean_hours(column: str, policy: str) -> float:
+    """Simulated hours of a column's cells, mean over seeds."""
+    return sum(cell(f"{column}/{policy}-{seed}").time_h for seed in SEEDS) / len(SEEDS)
+
+
+def late_change(column: str, policy: str) -> float:
+    """The mean of the last evaluations above `fedrt`'s, in points, mean over seeds."""
+    pairs = [[cell(f"{column}/{who}-{seed}").late for who in (policy, "fedrt")] for seed in SEEDS]
+    return sum(own - theirs for own, theirs in pairs) / len(SEEDS)
 
 
 def is_there(name: str) -> bool:
@@ -261,6 +274,8 @@ def namespace() -> dict[str, Any]:
         energies_against_fedrt,
         cifar10_energy_ratios,
         below_average,
+        late_change,
+        mean_hours,
         augmentation_points,
         left,
         chosen,

@@ -81,6 +81,16 @@ def test_all_of_them_are_read():
     assert_allclose(seen.cpu_min_hz, 1e9)
 
 
+def test_points_that_are_never_efficient_are_named(tmp_path, capsys):
+    tables = {"phone": {"hz": [1e9, 1.5e9, 3e9], "power_w": [0.5, 2.0, 2.7]}}
+    path = tmp_path / "state.json"
+    path.write_text(json.dumps(changed({"cpu_table": "phone"}, cpu_tables=tables)))
+    assert main(["plan", str(path), "--policy", "ce-fedavg"]) == 0
+    rest = "between cpu_min_hz and cpu_max_hz, and not used\n"
+    words = "note: state.cpu_tables.phone: 1 of its 3 points is never efficient "
+    assert capsys.readouterr().err == words + rest
+
+
 def test_powers_that_only_some_devices_have_are_nought_elsewhere():
     state = changed({"downlink_bps": 1e6})
     devices_of(state)[2]["rx_power_w"] = 0.3

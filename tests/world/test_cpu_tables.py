@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from support.tiny import tiny
+from support.tiny import as_options, tiny
 
 from fedrt.cli import main
 from fedrt.errors import InputError
@@ -78,6 +78,27 @@ def test_a_device_uses_the_points_between_its_own_ends():
     )
     assert len(found.first) <= 10
     assert (ends[0] >= many).all()
+
+
+LOSSY = "fleet.cpu_table={hz=[2e9,2.2e9,2.5e9,3e9,9e9],power_w=[0.8,1.2,1.25,2.4,9]}"
+NOTE = (
+    "note: scenario.fleet.cpu_table: 2 of its 5 points are never efficient between cpu_min_hz and"
+    " cpu_max_hz, and not used\n"
+)
+
+
+def test_what_is_lost_is_said(capsys, tmp_path):
+    """0.4, 0.545, 0.5, 0.8 and 1 nJ per cycle: 2.2 GHz is beaten by 2.5; 9 GHz is out of reach."""
+    command = ["estimate", "quickstart", *as_options(LOSSY), "--policies", "ce-fedavg"]
+    assert main([*command, "--out", str(tmp_path / "out")]) == 0
+    assert capsys.readouterr().err == NOTE
+    path = tmp_path / "mine.toml"
+    path.write_text(scenario_text(tiny(LOSSY)))
+    assert main(["scenario", "check", str(path)]) == 0
+    assert capsys.readouterr().err == NOTE
+    path.write_text(scenario_text(tiny("fleet.cpu_table={hz=[2e9,3e9],power_w=[0.8,2.4]}")))
+    assert main(["scenario", "check", str(path)]) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_forms_of_a_table_are_the_same(tmp_path):

@@ -22,7 +22,7 @@ from fedrt.api.asked import read_settings as setting_texts
 from fedrt.api.data import Data
 from fedrt.api.folders import Place, in_folder
 from fedrt.api.results import ComparisonResult, StudyResult
-from fedrt.api.session import command_text
+from fedrt.api.session import command_text, note
 from fedrt.api.studies import (
     Request,
     StudyFolder,
@@ -95,6 +95,7 @@ def estimate(
                 command=command,
                 device_rows=device_rows,
                 progress=step,
+                note=lambda line: note(f"note: {line}"),
             )
 
         path, results = in_folder("estimate", asked.name, run_in, out, overwrite)

@@ -22,6 +22,7 @@ from fedrt.scenario.tables.fields import PerDevice
 from fedrt.scenario.tables.layers import plain, without_none
 from fedrt.settings import Sections
 from fedrt.system.plugins import offered
+from fedrt.world.fleet import fleet_notes
 from fedrt.world.logs.write import ConvertedTrace, write_trace
 from fedrt.world.simulated import SimulatedWorld
 
@@ -53,7 +54,8 @@ def check(source: Source, settings: Settings = ()) -> Scenario:
         learning = replace(found.learning, model_bits=1.0)
         fleet = with_setting(found.fleet, "cycles_per_sample", MEASURED, PerDevice(1.0, 1.0))
         made = replace(found, learning=learning, fleet=fleet)
-    SimulatedWorld(made, seed=0)
+    for line in fleet_notes(made, SimulatedWorld(made, seed=0).fleet):
+        note(f"note: {line}")
     return found
 
 
@@ -76,6 +78,8 @@ def plan(
         state = load_state(state)
     elif not isinstance(state, RoundState):
         state = read_state(state)
+    for line in state.notes:
+        note(f"note: {line}")
     if state.contraction_limit_given:
         if not uses_contraction_limit(made):
             note(f"note: {made.name} does not use state.contraction_limit")

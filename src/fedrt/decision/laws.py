@@ -16,7 +16,7 @@ from fedrt.scenario.physical import CpuTable, Overheads, cpu_table_problems
 from fedrt.scenario.tables.fields import read_table
 from fedrt.units import linear_from_db
 from fedrt.validation import Flag, Real, Rule, Text, problem, shown
-from fedrt.world.cpu_tables import measured_cpus
+from fedrt.world.cpu_tables import measured_cpus, unused_points
 from fedrt.world.laws import CUBIC, CpuTables, Laws
 
 FloatArray = NDArray[np.float64]
@@ -93,12 +93,12 @@ def _some(column: list[Any]) -> bool:
 
 def read_laws(
     values: Mapping[str, Any], devices: Columns, edge: IntArray, bandwidth_hz: FloatArray
-) -> tuple[Laws, FloatArray, tuple[FloatArray, FloatArray]]:
-    """The laws of a checked state, each device's SNR, and the ends of its CPU frequencies.
+) -> tuple[Laws, FloatArray, tuple[FloatArray, FloatArray], list[str]]:
+    """The laws of a checked state, each device's SNR, the ends of its CPU frequencies, and notes.
 
     Where noise is spread over the bandwidth, the SNR is that over an even share of it.
     """
-    cpu, cpu_hz = _read_cpus(values, devices)
+    cpu, cpu_hz, notes = _read_cpus(values, devices)
     cn0_hz = listen_s = None
     if _some(devices["cn0_hz"]):
         cn0_hz = np.array(devices["cn0_hz"], dtype=np.float64)
@@ -122,7 +122,7 @@ def read_laws(
         header_factor=factor,
         cpu=cpu,
     )
-    return laws, snr, cpu_hz
+    return laws, snr, cpu_hz, notes
 
 
 def _or_zero(column: list[Any]) -> FloatArray | None:
@@ -132,13 +132,14 @@ def _or_zero(column: list[Any]) -> FloatArray | None:
 
 def _read_cpus(
     values: Mapping[str, Any], devices: Columns
-) -> tuple[CpuTables | None, tuple[FloatArray, FloatArray]]:
+) -> tuple[CpuTables | None, tuple[FloatArray, FloatArray], list[str]]:
     ends = (np.array(devices[name], dtype=np.float64) for name in ("cpu_min_hz", "cpu_max_hz"))
     cpu_hz = (next(ends), next(ends))
     if not _some(devices["cpu_table"]):
-        return None, cpu_hz
+        return None, cpu_hz, []
     names = {name: i for i, name in enumerate(values["cpu_tables"])}
     table_of_device = np.array([names.get(name, CUBIC) for name in devices["cpu_table"]])
     tables = {i: values["cpu_tables"][name] for name, i in names.items()}
     paths = {i: f"state.cpu_tables.{name}" for name, i in names.items()}
-    return measured_cpus(tables, table_of_device, cpu_hz, paths)
+    cpu, cpu_hz = measured_cpus(tables, table_of_device, cpu_hz, paths)
+    return cpu, cpu_hz, unused_points(tables, table_of_device, cpu, paths)

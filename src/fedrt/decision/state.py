@@ -59,6 +59,8 @@ class RoundState:
     contraction_limit_given: bool = False
     schema_version: int = 1
     """The version of the answer's form."""
+    notes: tuple[str, ...] = ()
+    """What a user may want to know of the state."""
 
 
 def load_state(path: str | Path) -> RoundState:
@@ -91,7 +93,7 @@ def read_state(data: object) -> RoundState:
         raise InputError(problems)
     allowance = devices.pop("energy_allowance_j")
     edge, hz = np.array(edge_of_device, dtype=np.int64), np.array(edges["bandwidth_hz"])
-    laws, channel, cpu_hz = read_laws(values, devices, edge, hz)
+    laws, channel, cpu_hz, notes = read_laws(values, devices, edge, hz)
     names = ("cycles", "tx_power_w", "capacitance")
     columns: dict[str, Any] = {n: np.array(devices[n], dtype=np.float64) for n in names}
     factor = laws.header_factor
@@ -121,6 +123,7 @@ def read_state(data: object) -> RoundState:
         "local_steps" in values,
         "contraction_limit" in values,
         values.get("schema_version", 1),
+        tuple(notes),
     )
 
 

@@ -16,6 +16,7 @@ from fedrt.runs.loop import make_world, simulate_rounds
 from fedrt.runs.rounds import GlobalRound
 from fedrt.scenario import Scenario
 from fedrt.system.files import gone_unless, write_json
+from fedrt.world.fleet import fleet_notes
 from fedrt.world.simulated import SimulatedWorld
 
 Progress = Callable[[GlobalRound], None]
@@ -57,11 +58,18 @@ def estimate(
     command: str = "",
     device_rows: bool | None = None,
     progress: Callable[[str, int], Progress] | None = None,
+    note: Callable[[str], None] | None = None,
 ) -> dict[str, list[Summary]]:
-    """Estimate every policy on every seed; with `out`, save run folders and the comparison."""
+    """Estimate every policy on every seed; with `out`, save run folders and the comparison.
+
+    `note` is told what a user may want to know of the fleet.
+    """
     for name in policies:
         make_policy(name)
     worlds = {seed: make_world(scenario, seed) for seed in seeds}
+    if note is not None:
+        for line in fleet_notes(scenario, worlds[seeds[0]].fleet):
+            note(line)
     results: dict[str, list[Summary]] = {name: [] for name in policies}
 
     def run_all() -> None:

@@ -42,6 +42,7 @@ from fedrt.system.extras import need
 from fedrt.system.files import gone_unless, write_json
 from fedrt.system.signals import uninterrupted
 from fedrt.system.torn import clear_torn
+from fedrt.world.fleet import fleet_notes
 from fedrt.world.simulated import SimulatedWorld
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ def _train(
         tell_edited_tuning(tuning_file, job.identity, note)
         job.check(trainer.setup, tuning_file)
         state, records, notes = job.checkpoints.load(trainer.state(), RunSize.of(run.scenario))
-        for line in (*trainer.setup.notes, *notes):
+        for line in (*fleet_notes(run.scenario, world.fleet), *trainer.setup.notes, *notes):
             note(line)
         if records:
             trainer.restore(state)

@@ -52,6 +52,30 @@ def _read_points(file: str) -> tuple[FloatArray, FloatArray]:
     return hz, columns["joules_per_cycle"]
 
 
+def unused_points(
+    tables: Mapping[int, CpuTable],
+    table_of_device: IntArray,
+    found: CpuTables,
+    paths: Mapping[int, str],
+) -> list[str]:
+    """One line for each table with points that no device uses, as `measured_cpus` found."""
+    lines = []
+    for number, table in tables.items():
+        seconds = 1.0 / points_of(table, paths[number])[0]
+        mine = np.unique(found.of_device[table_of_device == number])
+        parts = [found.s_per_cycle[found.first[i] : found.first[i + 1]] for i in mine.tolist()]
+        if not parts:
+            continue
+        count, unused = len(seconds), int((~np.isin(seconds, np.concatenate(parts))).sum())
+        if unused:
+            what = "is" if unused == 1 else "are"
+            lines.append(
+                f"{paths[number]}: {unused} of its {count} points {what} never efficient between"
+                " cpu_min_hz and cpu_max_hz, and not used"
+            )
+    return lines
+
+
 def efficient_points(hz: FloatArray, per_cycle_j: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The points that no other one and no mixture of two others beats, fastest first.
 

@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 
 from fedrt.arrays import freeze_arrays
 from fedrt.scenario.classes import budget_of, numbers_of, path_of, setting_of, settings_in
-from fedrt.scenario.model import Scenario
+from fedrt.scenario.model import Fleet, Scenario
+from fedrt.scenario.physical import CpuTable
 from fedrt.scenario.placing import class_of_devices, cluster_sizes, listed_for
 from fedrt.scenario.tables.fields import PerDevice
 from fedrt.seeding import uniforms
-from fedrt.world.cpu_tables import measured_cpus
+from fedrt.world.cpu_tables import measured_cpus, unused_points
 from fedrt.world.laws import CpuTables
 
 FloatArray = NDArray[np.float64]
@@ -83,10 +84,8 @@ def draw_fleet(scenario: Scenario, seed: int) -> FleetArrays:
             times = edge_rounds if form == "energy_j_per_edge_round" else 1
             budget_j[keys] = draw_values(given, form, keys, seed) * times
     cpu, cpu_hz = None, (values("cpu_min_hz"), values("cpu_max_hz"))
-    tables = {k or 0: setting_of(fleet, k, "cpu_table") for k, _ in groups}
-    tables = {k: table for k, table in tables.items() if table is not None}
+    tables, paths = _cpu_tables(fleet)
     if tables:
-        paths = {k or 0: f"{path_of(fleet, k)}.cpu_table" for k, _ in groups}
         cpu, cpu_hz = measured_cpus(tables, class_of_device, cpu_hz, paths)
     return FleetArrays(
         device_key=np.arange(fleet.num_devices),
@@ -104,6 +103,21 @@ def draw_fleet(scenario: Scenario, seed: int) -> FleetArrays:
         class_of_device=class_of_device,
         class_names=tuple(each.name for each in fleet.classes or ()),
     )
+
+
+def _cpu_tables(fleet: Fleet) -> tuple[dict[int, CpuTable], dict[int, str]]:
+    """The tables of measured computing energy by class, and the names of their settings."""
+    tables = {k or 0: setting_of(fleet, k, "cpu_table") for k in numbers_of(fleet)}
+    paths = {k or 0: f"{path_of(fleet, k)}.cpu_table" for k in numbers_of(fleet)}
+    return {k: table for k, table in tables.items() if table is not None}, paths
+
+
+def fleet_notes(scenario: Scenario, fleet: FleetArrays) -> list[str]:
+    """What a user may want to know of a fleet: points of its CPUs' tables that are never used."""
+    tables, paths = _cpu_tables(scenario.fleet)
+    if fleet.cpu is None:
+        return []
+    return unused_points(tables, fleet.class_of_device, fleet.cpu, paths)
 
 
 def edge_of_devices(scenario: Scenario) -> NDArray[np.int64]:

@@ -11,7 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from fedrt.scenario.model import Control, Fleet, Learning, Rounds
+    from fedrt.scenario.physical import CpuTable, Downlink, Overheads
 
 PerDeviceValue = float | Sequence[float] | Mapping[str, Sequence[float]] | Any
 """One value for all devices, one for each, or `{"uniform": [low, high]}`."""
@@ -34,7 +37,16 @@ class ClassSettings(TypedDict, total=False):
     energy_budget_j: PerDeviceValue | str
     idle_power_w: PerDeviceValue
     rx_power_w: PerDeviceValue
-    cpu_table: Any
+    cpu_table: CpuTableSettings | CpuTable | None
+
+
+class CpuTableSettings(TypedDict, total=False):
+    """The settings of a `cpu_table`."""
+
+    hz: Sequence[float] | None
+    power_w: Sequence[float] | None
+    joules_per_cycle: Sequence[float] | None
+    file: str | Path | None
 
 
 class FleetSettings(TypedDict, total=False):
@@ -52,7 +64,7 @@ class FleetSettings(TypedDict, total=False):
     cluster_sizes: str | Sequence[int]
     idle_power_w: PerDeviceValue | None
     rx_power_w: PerDeviceValue | None
-    cpu_table: Any
+    cpu_table: CpuTableSettings | CpuTable | None
     classes: Sequence[ClassSettings] | Mapping[str, ClassSettings | None] | None
 
 
@@ -108,6 +120,23 @@ class ControlSettings(TypedDict, total=False):
     distortion_limit: float | str | None
 
 
+class DownlinkSettings(TypedDict, total=False):
+    """The settings of `[downlink]`."""
+
+    tx_power_w: float
+    hz: float | None
+    bits: float | None
+    snr_db: PerDeviceValue | None
+
+
+class OverheadsSettings(TypedDict, total=False):
+    """The settings of `[overheads]`."""
+
+    header_factor: float
+    round_trip_s: float
+    aggregation_s: float
+
+
 class Sections(TypedDict, total=False):
     """The sections of a scenario, each as a table or as the section of another scenario."""
 
@@ -122,6 +151,6 @@ class Sections(TypedDict, total=False):
     base_graph: Any
     control: ControlSettings | Control
     faults: Any
-    downlink: Any
-    overheads: Any
+    downlink: DownlinkSettings | Downlink | None
+    overheads: OverheadsSettings | Overheads | None
     schema_version: int

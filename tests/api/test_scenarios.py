@@ -13,7 +13,7 @@ from support.tiny import tiny
 import fedrt
 from fedrt import settings
 from fedrt.cli import main
-from fedrt.scenario import load_scenario, model, read_scenario, scenario_text
+from fedrt.scenario import load_scenario, model, physical, read_scenario, scenario_text
 from fedrt.scenario.tables.layers import given_path, import_path
 
 
@@ -135,6 +135,9 @@ def test_a_given_path_goes_to_other_processes_with_its_object():
         (settings.RoundsSettings, model.Rounds),
         (settings.LearningSettings, model.Learning),
         (settings.ControlSettings, model.Control),
+        (settings.CpuTableSettings, physical.CpuTable),
+        (settings.DownlinkSettings, physical.Downlink),
+        (settings.OverheadsSettings, physical.Overheads),
         (settings.Sections, model.Scenario),
     ],
 )

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from support.states import random_state
+from support.states import DEVICE_LAWS, LAWS, random_state
 
 from fedrt.cli import main
 from fedrt.decision import plan_round, read_state
@@ -30,24 +30,7 @@ def changed(every=(), /, *, version=2, seed=0, **fields):
     return state
 
 
-TABLES = {"phone": {"hz": [1e9, 2e9, 3e9], "power_w": [0.5, 1.2, 2.7]}}
-EVERY = {
-    "snr_db": None,
-    "cn0_hz": 1e6,
-    "downlink_bps": 7e6,
-    "rx_power_w": 0.2,
-    "idle_power_w": 0.01,
-    "cpu_table": "phone",
-}
-WHOLE = {
-    "block_hz": 15e3,
-    "power_control": True,
-    "header_factor": 1.25,
-    "round_trip_s": 0.05,
-    "aggregation_s": 0.4,
-    "download_bits": 5.6e6,
-    "cpu_tables": TABLES,
-}
+EVERY, WHOLE = {"snr_db": None} | DEVICE_LAWS, LAWS
 
 
 def test_a_state_without_them_has_the_papers_laws():

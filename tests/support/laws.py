@@ -11,6 +11,7 @@ import numpy as np
 from fedrt.ledger import Books
 from fedrt.plan import Plan
 from fedrt.policies import make_policy
+from fedrt.world.fleet import FleetArrays
 from fedrt.world.laws import CUBIC, CpuTables, Laws
 from fedrt.world.observation import Observation
 
@@ -49,6 +50,16 @@ class Quiet:
     def plan(self, seen: Observation, books: Books) -> Plan:
         plan = make_policy("ce-fedavg").plan(seen, books)
         return replace(plan, tx_power_w=seen.tx_power_w / 2)
+
+
+class Steady:
+    """A channel of one's own with the same value for every device."""
+
+    def __init__(self, fleet: FleetArrays, seed: int, level: float) -> None:
+        self.level, self.count = level, fleet.num_devices
+
+    def snr_db(self, t: int, r: int) -> np.ndarray:
+        return np.full(self.count, self.level)
 
 
 def random_round(seed: int, **given: bool) -> tuple[Plan, Observation]:

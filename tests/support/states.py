@@ -47,6 +47,37 @@ def random_state(seed, *, edges=5, devices=4, budget=1.0, backhaul=True):
     return state
 
 
+LAWS = {
+    "block_hz": 15e3,
+    "power_control": True,
+    "header_factor": 1.25,
+    "round_trip_s": 0.05,
+    "aggregation_s": 0.4,
+    "download_bits": 5.6e6,
+    "cpu_tables": {"phone": {"hz": [1e9, 2e9, 3e9], "power_w": [0.5, 1.2, 2.7]}},
+}
+"""Every field of a state beyond the paper's physical layer."""
+DEVICE_LAWS = {
+    "cn0_hz": 1e6,
+    "downlink_bps": 7e6,
+    "rx_power_w": 0.2,
+    "idle_power_w": 0.01,
+    "cpu_table": "phone",
+}
+"""The same of a device, which then has no `snr_db`."""
+
+
+def state_under_laws(seed=0):
+    """A state of schema version 2 with every law."""
+    state = random_state(seed) | {"schema_version": 2} | LAWS
+    for edge in state["edges"]:
+        edge["devices"] = [
+            {name: value for name, value in device.items() if name != "snr_db"} | DEVICE_LAWS
+            for device in edge["devices"]
+        ]
+    return state
+
+
 def decide(state, name):
     """The plan object and the observation behind it."""
     checked = read_state(state)

@@ -13,6 +13,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from support.laws import EVERY_LAW
 from support.mutations import (
     assert_no_traceback,
     mutated_bytes,
@@ -21,6 +22,8 @@ from support.mutations import (
     outcome_of,
 )
 from support.paths import ROOT
+from support.states import state_under_laws
+from support.tiny import tiny
 
 from fedrt.scenario import load_scenario, preset_names, scenario_text
 
@@ -30,6 +33,7 @@ BATCHES = 6
 HANG_S = 600
 """Nothing here takes more than seconds: a command that waits for this long waits forever."""
 STATE = (ROOT / "examples" / "round.json").read_text()
+LAWS_STATE = json.dumps(state_under_laws())
 FAULTY = (ROOT / "examples" / "unreliable.toml").read_text()
 TRACES = {
     "bandwidth": ("edge", 1e6),
@@ -67,10 +71,17 @@ def trace(rng: random.Random, section: str) -> bytes:
 
 
 def texts() -> list[str]:
-    """Scenarios as files hold them: shipped ones, one with faults, and a whole one."""
+    """Scenarios as files hold them: shipped, with faults, with every law, and a whole one."""
     whole = scenario_text(load_scenario("quickstart", ["rounds.global_rounds=2"]))
+    laws = scenario_text(tiny("fleet.cluster_sizes=even", *EVERY_LAW))
     presets = ROOT / "src" / "fedrt" / "scenario" / "presets"
-    return [whole, FAULTY, *((presets / f"{name}.toml").read_text() for name in preset_names())]
+    return [
+        whole,
+        FAULTY,
+        laws,
+        laws,
+        *((presets / f"{name}.toml").read_text() for name in preset_names()),
+    ]
 
 
 def case_of(rng: random.Random, folder: Path) -> list[str]:
@@ -78,7 +89,7 @@ def case_of(rng: random.Random, folder: Path) -> list[str]:
     kind = rng.choice(("scenario", "scenario", "state", "trace"))
     if kind == "state":
         path = folder / "state.json"
-        path.write_bytes(mutated_json(rng, STATE))
+        path.write_bytes(mutated_json(rng, rng.choice((STATE, LAWS_STATE))))
         return ["plan", str(path), "--policy", rng.choice(("fedrt", "fedrt-plus", "mll-sgd"))]
     if kind == "trace":
         section = rng.choice(list(TRACES))

@@ -16,7 +16,7 @@ from support.tiny import tiny
 from fedrt.bound.duality import DualPrices, LinkTimes, certified_s, price_seconds
 from fedrt.bound.joule_prices import JoulePrices
 from fedrt.bound.link_choices import RoundLinks, refine
-from fedrt.bound.whole_run import whole_run
+from fedrt.bound.whole_run import relaxed_run
 from fedrt.control.topology.consensus import consensus_limit
 from fedrt.world.simulated import SimulatedWorld
 
@@ -71,7 +71,7 @@ def test_where_nothing_may_be_pruned_the_base_graph_itself_is_allowed():
 
 
 def one_choice(world: SimulatedWorld) -> tuple:
-    run = whole_run(world)
+    run = relaxed_run(world).run
     rng = np.random.default_rng(1)
     rows = rng.uniform(1, 20, (run.global_rounds, run.num_edges))
     return run, LinkTimes(np.arange(run.global_rounds + 1), rows)

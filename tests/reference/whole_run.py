@@ -12,7 +12,7 @@ import itertools
 import cvxpy as cp
 import numpy as np
 
-from fedrt.bound.whole_run import whole_run
+from fedrt.bound.whole_run import relaxed_run
 from fedrt.control.topology.consensus import see_backhaul
 from fedrt.world.simulated import SimulatedWorld
 
@@ -78,7 +78,8 @@ class Allocation:
     """Frequencies and uploads of a whole run for given backhaul times, compiled once."""
 
     def __init__(self, world: SimulatedWorld, limit_j: np.ndarray) -> None:
-        run = whole_run(world)
+        relaxed = relaxed_run(world)
+        run, noise = relaxed.run, relaxed.noise
         part = np.repeat(np.arange(len(run.bandwidth_hz)), np.diff(run.first))
         parts, rounds, n = len(run.bandwidth_hz), run.global_rounds, run.device
         member = np.zeros((parts, len(n)))
@@ -88,10 +89,19 @@ class Allocation:
         self.backhaul_s = cp.Parameter((rounds, run.num_edges), nonneg=True)
         constraints = [
             cp.multiply(run.cycles[n] / 1e9, cp.inv_pos(ghz)) + upload_s <= member.T @ edge_s,
-            member @ cp.multiply(run.k / run.bandwidth_hz[part], cp.inv_pos(upload_s)) <= 1,
             ghz >= run.cpu_min_hz[n] / 1e9,
             ghz <= run.cpu_max_hz[n] / 1e9,
         ]
+        if noise is None:
+            share = cp.multiply(run.k / run.bandwidth_hz[part], cp.inv_pos(upload_s))
+        else:
+            # Rates are b log(1 + g / b) with b and g in parts of the cluster's bandwidth.
+            whole_hz, share = noise.bandwidth_hz[part], cp.Variable(len(n))
+            rate = -cp.rel_entr(share, share + noise.cn0_hz / whole_hz) / np.log(2)
+            constraints.append(
+                cp.multiply(run.k / run.bit_hz_s / whole_hz, cp.inv_pos(upload_s)) <= rate
+            )
+        constraints.append(member @ share <= 1)
         for t, c in itertools.product(range(rounds), range(run.num_edges)):
             own = [(t * run.edge_rounds + r) * run.num_edges + c for r in range(run.edge_rounds)]
             constraints.append(cp.sum(edge_s[own]) + self.backhaul_s[t, c] <= round_s[t])

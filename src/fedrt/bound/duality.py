@@ -204,6 +204,16 @@ def certified_s(
     return value_s, energy_j.astype(np.float64, copy=False)
 
 
+def uploads_s(run: WholeRun, prices: DualPrices) -> FloatArray:
+    """The seconds of every upload at the given prices; inf where they cost nothing."""
+    n, part = run.device, np.repeat(np.arange(len(run.bandwidth_hz)), np.diff(run.first))
+    sending = prices.joule_s[n] * run.tx_power_w[n] + prices.second
+    whole = np.bincount(part, np.sqrt(sending * run.k), minlength=len(run.bandwidth_hz))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = (whole / run.bandwidth_hz)[part] * np.sqrt(run.k / sending)
+    return np.where(sending > 0, found, np.inf)
+
+
 def _least_over_codecs(
     run: WholeRun, prices: DualPrices, sending: FloatArray, part: IntArray
 ) -> FloatArray:

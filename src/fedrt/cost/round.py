@@ -113,6 +113,19 @@ def idle_energy_j(
     return power_w * (idle_s if trains is None else np.where(trains, idle_s, 0.0))
 
 
+def fixed_time_s(seen: Observation) -> FloatArray:
+    """For each cluster, the seconds of an edge round that no allocation changes.
+
+    Those of the broadcast and the overheads, if all devices train; 0 without devices.
+    """
+    return end_of_edge_round_s(seen, broadcast_s(seen))
+
+
+def fixed_energy_j(seen: Observation) -> FloatArray:
+    """For each device, the joules of an edge round that no allocation changes: of listening."""
+    return listening_energy_j(seen, broadcast_s(seen))
+
+
 def global_round_time_s(elapsed_s: FloatArray, cost: RoundCost) -> float:
     """The seconds of a global round: the greatest over servers of edge rounds plus backhaul.
 

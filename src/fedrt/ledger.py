@@ -81,6 +81,8 @@ class ReferenceRound:
     slowness: Slowness | None
     """What past reports predict about devices that compute more slowly than planned;
     None where the scenario has none such."""
+    tx_power_w: FloatArray | None = None
+    """The radios' powers in its plan; None: full power."""
 
     def __post_init__(self) -> None:
         freeze_arrays(self)

@@ -22,7 +22,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.bound.duality import DualPrices, LinkTimes, WholeRun, uploads_s
-from fedrt.control.allocation.allocate import whole_blocks
 from fedrt.cost.paper_form import rate_line
 from fedrt.cost.round import fixed_energy_j, fixed_time_s
 from fedrt.cost.uplink import bandwidth_of_rate_hz, most_rate_bps
@@ -33,13 +32,6 @@ FloatArray = NDArray[np.float64]
 LEAST_PART = 1e-9
 """The least part of a cluster's bandwidth at which a tangent is taken, and of a limit that fixed
 energies leave."""
-
-
-def usable_bandwidth_hz(seen: Observation) -> FloatArray:
-    """For each edge server, the bandwidth that plans can use: all of it, or its whole blocks."""
-    if seen.laws.block_hz is None:
-        return seen.edge_bandwidth_hz
-    return np.minimum(seen.edge_bandwidth_hz, seen.laws.block_hz * whole_blocks(seen))
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ below its tangent at any b0: R(b) <= c0 + c1 b. An upload of B bits in t seconds
 
     b >= (B / c1) / t - c0 / c1
 
-hertz: the paper's form, with kappa = 1 / c1 hertz-seconds to a bit and c0 / c1 hertz for free. It is
-exact for the upload that has b0 hertz.
+hertz: the paper's form, with kappa = 1 / c1 hertz-seconds to a bit and c0 / c1 hertz for free. For
+the upload that has b0 hertz it is exact.
 
 Energy. Measured joules of a cycle are convex and piecewise linear in the seconds s = 1 / f of a
 cycle. A curve alpha / s^2 + beta, which is convex too, lies below all of them if it does at the

@@ -122,8 +122,12 @@ def fixed_time_s(seen: Observation) -> FloatArray:
 
 
 def fixed_energy_j(seen: Observation) -> FloatArray:
-    """For each device, the joules of an edge round that no allocation changes: of listening."""
-    return listening_energy_j(seen, broadcast_s(seen))
+    """For each device, the joules of an edge round that no allocation changes.
+
+    Those of listening to the broadcast, and of idling while the server averages.
+    """
+    energy_j, idle_w = listening_energy_j(seen, broadcast_s(seen)), seen.laws.idle_power_w
+    return energy_j if idle_w is None else energy_j + idle_w * seen.laws.overhead_s
 
 
 def global_round_time_s(elapsed_s: FloatArray, cost: RoundCost) -> float:

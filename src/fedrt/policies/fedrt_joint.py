@@ -164,7 +164,7 @@ def _worth_s(
     if reference.slowness is not None:
         coded = replace(seen, upload_bits=upload_bits(plan, seen))
         nobody = np.zeros(seen.num_edges, dtype=bool)
-        allocation = Allocation(plan.bandwidth_hz, plan.cpu_hz, nobody)
+        allocation = Allocation(plan.bandwidth_hz, plan.cpu_hz, nobody, plan.tx_power_w)
         begin_s = books.elapsed_s + cost.backhaul_s
         return energy_s + expected_end(coded, allocation, reference.slowness, begin_s)[0]
     if seen.backhaul is not None:

@@ -33,7 +33,7 @@ from fedrt.control.topology.components import links_by_part
 from fedrt.control.topology.consensus import meets_limit
 from fedrt.control.topology.links import best_links, prune_greedily
 from fedrt.cost.backhaul import link_time_s
-from fedrt.cost.round import price
+from fedrt.cost.round import fixed_energy_j, price
 from fedrt.graph import is_connected
 from fedrt.ledger import Books, Horizon, Pace, ReferenceRound, overspend_j
 from fedrt.plan import ROUNDING, Plan, Status
@@ -161,7 +161,8 @@ class FedRTPlus:
         memory.planned_s = pace.time_s + books.elapsed_s + cost.edge_time_s + cost.backhaul_s
         memory.prices = adjust(memory.prices, pace, now, cost.energy_j)
         # No later plan can mend it if less is left than computing at f_min takes.
-        need_j = (pace.rounds_left - 1.0) * slowest_compute_energy_j(seen)
+        least_j = slowest_compute_energy_j(seen) + fixed_energy_j(seen)
+        need_j = (pace.rounds_left - 1.0) * least_j
         left_j = pace.left_j - cost.energy_j
         broken |= bool((left_j < need_j - 1e-9 * np.abs(pace.left_j)).any())
         return replace(plan, status="best-effort") if broken else plan
@@ -178,7 +179,9 @@ class FedRTPlus:
         assert self.memory is not None
         # Where nothing less will do, as after a failure that cost more than FedRT: FedRT's plan.
         relaxed = np.zeros(seen.num_edges, dtype=bool)
-        otherwise = Allocation(reference.bandwidth_hz, reference.cpu_hz, relaxed)
+        otherwise = Allocation(
+            reference.bandwidth_hz, reference.cpu_hz, relaxed, reference.tx_power_w
+        )
         fleet = PricedFleet(seen, now.price_s_per_j, now.cap_j, otherwise)
         nominal_s = None
         if self.memory.late:

@@ -85,6 +85,7 @@ def reference_round(before: Ledger, seen: Observation, plan: Plan, mixing: str) 
         spent_j=before.spent_j[who],
         bandwidth_hz=plan.bandwidth_hz,
         cpu_hz=plan.cpu_hz,
+        tx_power_w=plan.tx_power_w,
         energy_j=planned.energy_j,
         allowance_j=before.allowance_j(FedRT().energy_horizon)[who],
         elapsed_s=before.elapsed_s + planned.edge_time_s,

@@ -107,6 +107,13 @@ def whole_blocks(seen: Observation) -> NDArray[np.int64]:
     return np.floor(blocks * (1 + FITS)).astype(np.int64)
 
 
+def usable_bandwidth_hz(seen: Observation) -> FloatArray:
+    """For each edge server, the bandwidth that plans can use: all of it, or its whole blocks."""
+    if seen.laws.block_hz is None:
+        return seen.edge_bandwidth_hz
+    return np.minimum(seen.edge_bandwidth_hz, seen.laws.block_hz * whole_blocks(seen))
+
+
 def check_blocks(seen: Observation) -> None:
     """Raise an error that names the edge server if one has fewer blocks than devices."""
     if seen.laws.block_hz is None:

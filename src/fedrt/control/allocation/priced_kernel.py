@@ -1,4 +1,4 @@
-"""The compiled searches behind `priced`: over a device, a cluster's bandwidth, and its time.
+"""The compiled searches behind `priced`: over a cluster's bandwidth and its time.
 
 Kept apart because importing it loads numba. The mathematics is in `priced`, which also looks at
 what comes out: at the ends of float64 a search may divide by zero and fail.
@@ -11,13 +11,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrt.control.allocation.priced_device import MOST_STEPS, price_device
+from fedrt.control.allocation.priced_spread import price_spread_device
 from fedrt.system.jit import compiled
 
 FloatArray = NDArray[np.float64]
 
-MOST_STEPS = 200
-# How closely a frequency (relative), a cluster's bandwidth (relative) and a price are met.
-FREQUENCY = 1e-13
+# How closely a cluster's bandwidth (relative) and a price are met.
 BANDWIDTH = 1e-11
 PRICE = 1e-3
 # A time this close to the least one, relative, is the least one; searches start this far above it,
@@ -27,7 +27,7 @@ START = 1e-6
 
 
 class PricedDevices(NamedTuple):
-    """The devices of all clusters as arrays for the searches, which fill the last two."""
+    """The devices of all clusters as arrays; searches fill in `bandwidth_hz` and `cpu_hz`."""
 
     first: NDArray[np.int64]
     """Where each cluster's devices begin, and their number at the end."""
@@ -48,80 +48,10 @@ class PricedDevices(NamedTuple):
     cap_j: FloatArray
     bandwidth_hz: FloatArray
     cpu_hz: FloatArray
-
-
-@compiled(error_model="numpy")
-def _root_hz(
-    value_j: float, p: float, q: float, w: float, tau: float, s: float, left: float, right: float
-) -> float:  # pragma: no cover - compiled
-    """The frequency in (left, right) at which an increasing function is zero.
-
-    With s > 0: tau - w/f - s / sqrt(p + q f^3), where the price of bandwidth meets that of energy.
-    With s = 0: p (tau - w/f) + (q w / 2) f^2 - value_j, where the energy reaches `value_j`.
-    """
-    f = 0.5 * (left + right)
-    for _ in range(MOST_STEPS):
-        if s > 0.0:
-            d = p + q * f * f * f
-            v = s / np.sqrt(d)
-            r = tau - w / f - v
-            rise = w / (f * f) + 1.5 * q * f * f * v / d
-        else:
-            r = p * (tau - w / f) + 0.5 * q * w * f * f - value_j
-            rise = p * w / (f * f) + q * w * f
-        if r > 0.0:
-            right = f
-        else:
-            left = f
-        step = r / rise
-        new = f - step
-        if abs(step) <= FREQUENCY * f:
-            return min(max(new, left), right)
-        if not (left < new < right):
-            new = 0.5 * (left + right)
-        f = new
-    return f
-
-
-@compiled(error_model="numpy")
-def _device(
-    lam: float,
-    p: float,
-    q: float,
-    w: float,
-    k: float,
-    f_min: float,
-    f_max: float,
-    cap_j: float,
-    tau: float,
-    nu: float,
-) -> tuple[float, float, float, float]:  # pragma: no cover - compiled
-    """Upload time, frequency, price of time, and d(upload time)/d(nu) of one device.
-
-    Minimises lam (p t + a f^2) + nu k / t with w/f + t <= tau and p t + a f^2 <= cap_j.
-    """
-    high, low = tau - w / f_max, tau - w / f_min
-    a, worth = 0.5 * q * w, nu * k
-    if worth >= lam * (p + q * f_max**3) * high * high:
-        t, f, slope = high, f_max, 0.0
-    elif low > 0.0 and worth <= lam * p * low * low:
-        t, f = np.sqrt(worth / (lam * p)), f_min
-        slope = t / (2.0 * nu)
-    elif low > 0.0 and worth <= lam * (p + q * f_min**3) * low * low:
-        t, f, slope = low, f_min, 0.0
-    else:
-        f = _root_hz(0.0, p, q, w, tau, np.sqrt(worth / lam), max(f_min, w / tau), f_max)
-        t = tau - w / f
-        slope = k / (2.0 * t * lam * (p + q * f**3) + 3.0 * t * t * lam * q * f**4 / w)
-    if p * t + a * f * f <= cap_j:
-        return t, f, max(worth / (t * t) - lam * p, 0.0), slope
-    if low > 0.0 and p * low + a * f_min * f_min >= cap_j:
-        t = low if p == 0.0 else (cap_j - a * f_min * f_min) / p
-        return t, f_min, 0.0, 0.0
-    f = _root_hz(cap_j, p, q, w, tau, 0.0, max(f_min, w / tau), f)
-    t = tau - w / f
-    cube = q * f**3
-    return t, f, worth / (t * t) * cube / (p + cube), 0.0
+    cn0_hz: FloatArray = np.zeros(0)
+    """Where noise is spread over the bandwidth, C/N0; else empty."""
+    least_upload_s: FloatArray = np.zeros(0)
+    """Where it is, the seconds of an upload over any bandwidth; else empty."""
 
 
 @compiled(error_model="numpy")
@@ -144,21 +74,17 @@ def _cluster(
         need, fall, price = 0.0, 0.0, 0.0
         for n in range(part[0], part[1]):
             k = fleet.k[n]
-            t, f, mu, slope = _device(
-                fleet.lam[n],
-                fleet.p[n],
-                fleet.q[n],
-                fleet.w[n],
-                k,
-                fleet.f_min[n],
-                fleet.f_max[n],
-                fleet.cap_j[n],
-                tau,
-                nu,
-            )
-            fleet.cpu_hz[n], fleet.bandwidth_hz[n] = f, k / t
-            need += k / t
-            fall += k / (t * t) * slope
+            worth = (fleet.lam[n], fleet.p[n], fleet.q[n], fleet.w[n])
+            ends = (fleet.f_min[n], fleet.f_max[n], fleet.cap_j[n])
+            if len(fleet.cn0_hz) > 0:
+                law = (fleet.least_upload_s[n], fleet.cn0_hz[n])
+                f, mu, slope, hz, steep = price_spread_device(worth, law, ends, tau, nu)
+            else:
+                t, f, mu, slope = price_device(worth, k, ends, tau, nu)
+                hz, steep = k / t, k / (t * t)
+            fleet.cpu_hz[n], fleet.bandwidth_hz[n] = f, hz
+            need += hz
+            fall += steep * slope
             price += mu
         gap = np.log(need / b)
         if abs(gap) <= BANDWIDTH or not -690.0 < u < 690.0:

@@ -137,6 +137,7 @@ def expected_end(
     upload_s = seconds_to_send(seen, seen.upload_bits, bandwidth_hz, power_w) + broadcast_s(seen)
     compute_s = compute_time_s(seen.cycles, allocation.cpu_hz)
     edge, chance = seen.edge_of_device, slowness.chance
+    begin_s = begin_s + np.where(seen.cluster_size > 0, seen.laws.overhead_s, 0.0)
     planned_s, slow_s = compute_s + upload_s, slowness.slowdown * compute_s + upload_s
     everyone = np.ones(seen.num_devices, dtype=bool)
     cut_s = slowness.deadline.of_edges(seen, planned_s, everyone)[edge]

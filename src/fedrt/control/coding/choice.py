@@ -23,20 +23,27 @@ dozens of devices it may stop early with a choice that is not proven to be the b
 worse than the relaxation by less than one step of one device.
 
 The menu is convex (`menu.convex_menu`): a codec that a mixture of two others beats is left out.
+
+Other laws are brought into this form (`cost.paper_form`), around an allocation of least time: first
+that of one codec for all, then that of the codecs found. The choice is then no longer exact; of
+these and one codec for all the one whose true end is earliest is taken.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.control.allocation.allocate import Allocation, allocate, slowest_compute_energy_j
+from fedrt.control.allocation.allocate import Allocation, allocate, usable_bandwidth_hz
+from fedrt.control.allocation.priced import cost_of
 from fedrt.control.pacing.expected_finish import soft_share_last
-from fedrt.cost.uplink import hertz_seconds
+from fedrt.cost.paper_form import cubic_law_below, hertz_of_bits
+from fedrt.cost.round import fixed_energy_j, fixed_time_s
 from fedrt.world.observation import Menu, Observation
 
 if TYPE_CHECKING:
@@ -53,6 +60,8 @@ POINTS = (48, 12)
 LONGEST = 1.6
 """The longest of these times over that with one codec for all."""
 SHRINK_STEPS = (14, 6)
+AGAIN = 2
+"""How often codecs are chosen under other laws, each time around the allocation found before."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +73,9 @@ class Coding:
 
     seen: Observation
     cap_j: FloatArray
+    around: Allocation | None = None
+    """The allocation at which other laws are brought into the paper's form; None: that of least
+    time with one codec for all."""
 
     @cached_property
     def menu(self) -> Menu:
@@ -80,23 +92,31 @@ class Coding:
         return replace(self.seen, upload_bits=self.menu.bits[codec])
 
     def _least(self, codec: IntArray) -> tuple[Allocation, FloatArray]:
-        """The allocation of least time, and each cluster's time."""
+        """The allocation of least time, and each cluster's time without what is fixed of it."""
         seen = self.coded(codec)
         found = allocate(seen, self.cap_j)
-        k = hertz_seconds(seen.upload_bits, seen.snr)
-        return found, seen.max_by_edge(seen.cycles / found.cpu_hz + k / found.bandwidth_hz)
+        cost = cost_of(seen, found)
+        return found, seen.max_by_edge(cost.compute_s + cost.upload_s)
 
     @cached_property
     def _uniform_least(self) -> tuple[Allocation, FloatArray]:
         return self._least(self.uniform)
 
+    @cached_property
+    def _fixed_s(self) -> FloatArray:
+        return fixed_time_s(self.seen)
+
     @property
     def uniform_s(self) -> FloatArray:
         """Each cluster's least time with one codec for all."""
+        return self._uniform_s + self._fixed_s
+
+    @property
+    def _uniform_s(self) -> FloatArray:
         return self._uniform_least[1]
 
     @cached_property
-    def shortest_s(self) -> FloatArray:
+    def _shortest_s(self) -> FloatArray:
         """Each cluster's least time if all its devices use the codec of fewest bits."""
         return self._least(np.zeros_like(self.uniform))[1]
 
@@ -114,15 +134,20 @@ class Coding:
         from fedrt.control.coding.kernel import CodedDevices
 
         seen, who = self.seen, self._who
-        spare_j = np.maximum(self.cap_j - slowest_compute_energy_j(seen), 0.0)
+        around = self._uniform_least[0] if self.around is None else self.around
+        a, more_j = cubic_law_below(seen.laws.cpu, seen.cycles, seen.capacitance)
+        least_j = a * seen.cpu_min_hz**2 + more_j
+        spare_j = np.maximum(self.cap_j - fixed_energy_j(seen) - least_j, 0.0)
+        kappa, free_hz = hertz_of_bits(seen, around.bandwidth_hz, around.tx_power_w)
+        whole_hz = usable_bandwidth_hz(seen) + seen.sum_by_edge(free_hz)
         size = seen.cluster_size[self._free]
         return CodedDevices(
             first=np.concatenate(([0], np.cumsum(size))),
-            b=seen.edge_bandwidth_hz[self._free],
-            kappa=hertz_seconds(1.0, seen.snr)[who],
+            b=whole_hz[self._free],
+            kappa=kappa[who],
             w=seen.cycles[who],
-            a=(seen.capacitance * seen.cycles / 2)[who],
-            p=seen.tx_power_w[who],
+            a=a[who],
+            p=(seen.tx_power_w if around.tx_power_w is None else around.tx_power_w)[who],
             spare_j=spare_j[who],
             f_min=seen.cpu_min_hz[who],
             f_max=seen.cpu_max_hz[who],
@@ -147,24 +172,38 @@ class Coding:
 
         Clusters that wait for it take no more bits than the limit asks for.
         """
+        begin_s = offset_s + self._fixed_s
+        if not self.seen.laws.changes_allocation:
+            return self._earliest(begin_s)
+        codec = self.uniform
+        best, coding = (codec, float(np.max(begin_s + self._uniform_s))), self
+        for _ in range(AGAIN):
+            codec, _ = coding._earliest(begin_s)
+            around, time_s = self._least(codec)
+            best = min(best, (codec, float(np.max(begin_s + time_s))), key=itemgetter(1))
+            coding = replace(self, around=around)
+        return best
+
+    def _earliest(self, offset_s: FloatArray) -> tuple[IntArray, float]:
         from fedrt.control.coding.kernel import earliest_end
 
         free = self._free
-        end_s = float(np.max(offset_s + self.uniform_s))
+        end_s = float(np.max(offset_s + self._uniform_s))
         if not free.any() or len(self.menu.bits) == 1:
             return self.uniform, end_s
         own_s = offset_s[free]
         # Where a cluster without a choice is the last, the others need not be earlier.
         low_s = max(
-            float(np.max(own_s + self.shortest_s[free])),
-            float(np.max(offset_s[~free] + self.uniform_s[~free], initial=-np.inf)),
+            float(np.max(own_s + self._shortest_s[free])),
+            float(np.max(offset_s[~free] + self._uniform_s[~free], initial=-np.inf)),
         )
-        high_s = float(np.max(own_s + self.uniform_s[free])) * (1 + 1e-12)
+        high_s = float(np.max(own_s + self._uniform_s[free])) * (1 + 1e-12)
         codec = self.uniform[self._who]
         if low_s < high_s:
             given = (own_s, (low_s, high_s), self._limit, self._devices, self._arrays, codec)
             end_s = max(low_s, earliest_end(*given, CLOSE[self._many]))
-            codec = self._shrunk(np.minimum(end_s - own_s, LONGEST * self.uniform_s[free]), codec)
+            most_s = LONGEST * self._uniform_s[free]
+            codec = self._shrunk(np.minimum(end_s - own_s, most_s), codec)
         return self._whole(codec), end_s
 
     def _shrunk(self, tau_s: FloatArray, codec: IntArray) -> IntArray:
@@ -172,7 +211,7 @@ class Coding:
 
         All clusters are shortened by the same part of what they have beyond their shortest time.
         """
-        least_s = self.shortest_s[self._free]
+        least_s = self._shortest_s[self._free]
         low, high = 0.0, 1.0
         for _ in range(SHRINK_STEPS[self._many]):
             part = 0.5 * (low + high)
@@ -208,7 +247,7 @@ class Coding:
         if not free.any() or len(self.menu.bits) == 1:
             return self.uniform
         tau_s, distortion = self._frontier()
-        time_s = self.uniform_s.copy()
+        time_s, begin_s = self._uniform_s.copy(), begin_s + self._fixed_s
         worth = np.full(len(tau_s), 1.0 / len(tau_s))
         chosen = np.zeros(len(tau_s), dtype=np.int64)
         for _ in range(6):
@@ -223,8 +262,8 @@ class Coding:
         """For each cluster with a choice, times and the least distortions for them."""
         from fedrt.control.coding.kernel import least_distortions
 
-        least_s = self.shortest_s[self._free] * (1 + 1e-9)
-        most_s = np.maximum(LONGEST * self.uniform_s[self._free], least_s)
+        least_s = self._shortest_s[self._free] * (1 + 1e-9)
+        most_s = np.maximum(LONGEST * self._uniform_s[self._free], least_s)
         steps = np.linspace(0.0, 1.0, POINTS[self._many])
         tau_s = least_s[:, None] * (most_s / least_s)[:, None] ** steps
         distortion = np.zeros_like(tau_s)

@@ -25,10 +25,10 @@ cap_n is a hard limit. With caps and no other price this is P2.1 again: as lambd
 the time at any price of time falls to that of `allocate.allocate`.
 
 Other laws. Where noise is spread over the bandwidth, b(t) takes the place of k / t, and all of it
-stays convex and exact (`priced_spread`). The seconds and joules of a broadcast and of overheads are added
-to every time and taken from every cap. Under laws for which no price is built (power control, whole
-blocks, measured or idle energy) clusters take their least time, and those that may take longer
-lower their CPU frequencies at the same bandwidths.
+stays convex and exact (`priced_spread`). The seconds and joules of a broadcast and of overheads are
+added to every time and taken from every cap. Under laws for which no price is built (power control,
+whole blocks, measured or idle energy) clusters take their least time, and those that may take
+longer lower their CPU frequencies at the same bandwidths.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fedrt.control.allocation.allocate import (
     Allocation,
-    slowest_compute_energy_j,
+    slowest_energy_j,
 )
 from fedrt.control.allocation.priced import PricedFleet
 from fedrt.control.allocation.slowness import quickest_expected
@@ -33,7 +33,7 @@ from fedrt.control.topology.components import links_by_part
 from fedrt.control.topology.consensus import meets_limit
 from fedrt.control.topology.links import best_links, prune_greedily
 from fedrt.cost.backhaul import link_time_s
-from fedrt.cost.round import fixed_energy_j, price
+from fedrt.cost.round import price
 from fedrt.graph import is_connected
 from fedrt.ledger import Books, Horizon, Pace, ReferenceRound, overspend_j
 from fedrt.plan import ROUNDING, Plan, Status
@@ -161,8 +161,7 @@ class FedRTPlus:
         memory.planned_s = pace.time_s + books.elapsed_s + cost.edge_time_s + cost.backhaul_s
         memory.prices = adjust(memory.prices, pace, now, cost.energy_j)
         # No later plan can mend it if less is left than computing at f_min takes.
-        least_j = slowest_compute_energy_j(seen) + fixed_energy_j(seen)
-        need_j = (pace.rounds_left - 1.0) * least_j
+        need_j = (pace.rounds_left - 1.0) * slowest_energy_j(seen)
         left_j = pace.left_j - cost.energy_j
         broken |= bool((left_j < need_j - 1e-9 * np.abs(pace.left_j)).any())
         return replace(plan, status="best-effort") if broken else plan

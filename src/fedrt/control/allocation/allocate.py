@@ -38,7 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.cost.compute import compute_time_s, training_energy_j
-from fedrt.cost.round import broadcast_s, listening_energy_j
+from fedrt.cost.round import fixed_energy_j
 from fedrt.cost.uplink import hertz_seconds, seconds_to_send, upload_energy_j
 from fedrt.errors import FedrtError, InputError
 from fedrt.world.observation import Observation
@@ -136,16 +136,6 @@ def even_upload_energy_j(seen: Observation) -> FloatArray:
 def slowest_compute_energy_j(seen: Observation) -> FloatArray:
     """The joules of each device's training at its lowest CPU frequency."""
     return training_energy_j(seen, seen.cycles, seen.cpu_min_hz)
-
-
-def fixed_energy_j(seen: Observation) -> FloatArray:
-    """The joules of each device that are the same for every plan.
-
-    Those of listening to the broadcast, and of idling while the server averages.
-    """
-    laws = seen.laws
-    energy_j = listening_energy_j(seen, broadcast_s(seen))
-    return energy_j if laws.idle_power_w is None else energy_j + laws.idle_power_w * laws.overhead_s
 
 
 def slowest_energy_j(seen: Observation) -> FloatArray:

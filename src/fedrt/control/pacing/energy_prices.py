@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 from fedrt.control.allocation.allocate import (
     even_split_hz,
     even_upload_energy_j,
-    fixed_energy_j,
     highest_cpu_hz,
     slowest_compute_energy_j,
 )
 from fedrt.cost.compute import compute_time_s, training_energy_j
+from fedrt.cost.round import fixed_energy_j
 from fedrt.cost.uplink import hertz_seconds, seconds_to_send
 from fedrt.ledger import Pace, ReferenceRound
 from fedrt.world.observation import Observation

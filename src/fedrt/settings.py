@@ -66,6 +66,7 @@ class FleetSettings(TypedDict, total=False):
     rx_power_w: PerDeviceValue | None
     cpu_table: CpuTableSettings | CpuTable | None
     classes: Sequence[ClassSettings] | Mapping[str, ClassSettings | None] | None
+    budget_scale: float | None
 
 
 class RoundsSettings(TypedDict, total=False):

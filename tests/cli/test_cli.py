@@ -144,7 +144,11 @@ def test_fuzz_plan_command(state):
         assert os.listdir(folder) == ["state.json"]
 
 
-VALID = table_of(load_scenario("quickstart"))
+CLASSES = (
+    'fleet.classes=[{name="a",share=0.5,edges=[0,1],cpu_max_hz=7e8},{name="b",count=1,per_edge=true},'
+    '{name="c",energy_budget_j="none"}]'
+)
+VALID = table_of(load_scenario("quickstart", [CLASSES, "bandwidth.hz=[1e6,2e6,3e6,4e6,5e6]"]))
 
 
 def is_toml(value) -> bool:

@@ -14,7 +14,7 @@ from fedrt.cli import main
 from fedrt.errors import InfeasibleError, InputError
 from fedrt.scenario import load_scenario
 from fedrt.studies.estimates import comparison, estimate
-from fedrt.studies.front import BUDGET, default_budgets, efficient
+from fedrt.studies.front import BUDGET, efficient, varied_budgets
 from fedrt.studies.sweep import plan_sweep, read_vary, run_sweep, split_words, sweep_data
 
 SHORT = ["rounds.global_rounds=3"]
@@ -223,7 +223,9 @@ def test_a_point_with_devices_over_budget_is_never_efficient(budgets, tmp_path, 
 
 
 def test_default_budgets_are_nine_steps_around_the_scenarios_own():
-    budgets = default_budgets("quickstart", [f"{BUDGET}=2"])
+    ((key, words),) = varied_budgets(None, "quickstart", [f"{BUDGET}=2"]).items()
+    assert key == BUDGET
+    budgets = [float(word) for word in words]
     assert len(budgets) == 9
     assert budgets[0] == 1
     assert budgets[-1] == 8
@@ -242,8 +244,8 @@ def test_default_budgets_are_nine_steps_around_the_scenarios_own():
         (["--budgets", "1,1e99"], '--budgets "1e99": must be a number of joules > 0 and <= 1e+15'),
         (["--budgets", f"0x{'f' * 5000}"], '--budgets "0xffff'),
         (["--budgets", "1,1.0"], '--budgets "1,1.0": must name each budget only once'),
-        (["--set", f"{BUDGET}={{uniform=[1,2]}}"], f"scenario.{BUDGET} = "),
-        (["--set", "fleet.energy_budget_j=5"], f"scenario.{BUDGET} = nothing: must be one value"),
+        (["--set", f"{BUDGET}=none"], f"scenario.{BUDGET}: no device has a budget > 0 to start"),
+        (["--set", "fleet.energy_budget_j=0"], f"scenario.{BUDGET}: no device has a budget > 0"),
     ],
 )
 def test_front_refuses_bad_budgets(args, start, tmp_path, monkeypatch, capsys):

@@ -35,6 +35,7 @@ HANG_S = 600
 STATE = (ROOT / "examples" / "round.json").read_text()
 LAWS_STATE = json.dumps(state_under_laws())
 FAULTY = (ROOT / "examples" / "unreliable.toml").read_text()
+OWN_FLEET = (ROOT / "examples" / "own_fleet.toml").read_text()
 TRACES = {
     "bandwidth": ("edge", 1e6),
     "channel": ("device", 7.5),
@@ -75,13 +76,8 @@ def texts() -> list[str]:
     whole = scenario_text(load_scenario("quickstart", ["rounds.global_rounds=2"]))
     laws = scenario_text(tiny("fleet.cluster_sizes=even", *EVERY_LAW))
     presets = ROOT / "src" / "fedrt" / "scenario" / "presets"
-    return [
-        whole,
-        FAULTY,
-        laws,
-        laws,
-        *((presets / f"{name}.toml").read_text() for name in preset_names()),
-    ]
+    shipped = [(presets / f"{name}.toml").read_text() for name in preset_names()]
+    return [whole, FAULTY, laws, laws, OWN_FLEET, OWN_FLEET, *shipped]
 
 
 def case_of(rng: random.Random, folder: Path) -> list[str]:
@@ -100,6 +96,7 @@ def case_of(rng: random.Random, folder: Path) -> list[str]:
         return ["scenario", "check", "quickstart", *few]
     path = folder / "scenario.toml"
     path.write_bytes(mutated_toml(rng, rng.choice(texts())))
+    shutil.copy(ROOT / "examples" / "own_fleet.csv", folder)
     # A file may ask for any number of rounds and devices, and gets them: here it is kept small.
     small = ["--set", "rounds.global_rounds=2", "--set", "rounds.edge_rounds=2"]
     small += ["--set", "fleet.num_devices=20", "--set", "fleet.num_edges=5"]

@@ -41,7 +41,7 @@ from fedrt.scenario import Scenario
 from fedrt.scenario.load import Source
 from fedrt.studies import estimates
 from fedrt.studies import front as fronts
-from fedrt.studies.front import BUDGET, default_budgets, front_data, front_points, save_front
+from fedrt.studies.front import front_data, front_points, save_front
 from fedrt.studies.labels import labelled_sweep
 from fedrt.studies.sweep import (
     PointResults,
@@ -166,6 +166,7 @@ def front(
     """Time against energy over energy budgets: `fedrt front`.
 
     `budgets` are in joules per edge round; by default nine from 0.5 to 4 times the scenario's own.
+    Where devices have different budgets these are scaled together, by as much.
     """
     objects = Objects()
     source = needed(scenario, resume)
@@ -185,12 +186,8 @@ def front(
     like: dict[str, Any] = {"budgets": ({None}, TEXT), "policies": TEXT, "seeds": TEXT}
     request = taken_up(request, resume, without_objects(given, objects), like)
     with offered(objects.found):
-        values = request.asked["budgets"]
-        if values is None:
-            joules = default_budgets(request.source, request.settings)
-        else:
-            joules = fronts.read_budgets(values)
-        planned = _planned(request, {BUDGET: tuple(repr(budget) for budget in joules)})
+        vary = fronts.varied_budgets(request.asked["budgets"], request.source, request.settings)
+        planned = _planned(request, vary)
         with _opened(request, planned) as study:
             save = partial(save_front, study.out, planned)
             outcomes = _carried_out(study, "front.json", planned, save, progress)

@@ -23,7 +23,7 @@ def add(commands: Commands[Parser]) -> None:
     parser.add_argument(
         "--budgets",
         metavar="b1,b2,...",
-        help="J per edge round; default: nine from 0.5 to 4 times the scenario's own",
+        help="J per edge round; default: nine from 0.5 to 4 times the scenario's own budgets",
     )
     add_comparison(parser)
     add_resume(parser, "scenario")

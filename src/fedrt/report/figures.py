@@ -18,7 +18,7 @@ from fedrt.policies import POLICIES
 from fedrt.report.folding import name_lines
 from fedrt.scenario.load import setting_value
 from fedrt.studies.estimates import over_seeds
-from fedrt.studies.front import FrontPoint
+from fedrt.studies.front import SCALE, FrontPoint
 from fedrt.studies.labels import key_label
 from fedrt.studies.sizing import Sizing
 from fedrt.studies.sweep import PointResults, Sweep
@@ -334,7 +334,8 @@ def front_figure(sweep: Sweep, points: Sequence[FrontPoint]) -> Figure:
     axes.set_xlabel("energy of a device over the run, mean over devices (J)")
     axes.set_ylabel(f"total time ({unit})")
     budgets = [p.budget_j for p in points]
-    ends = f"budgets {min(budgets):g} to {max(budgets):g} J per edge round"
+    mean = "mean " if SCALE in sweep.vary else ""
+    ends = f"{mean}budgets {min(budgets):.4g} to {max(budgets):.4g} J per edge round"
     figure.suptitle(plain(f"{sweep.points[0].scenario.name}: {ends}"), fontsize=11)
     legend_below(figure, axes, inches=1.75)
     return figure

@@ -14,9 +14,8 @@ from fedrt.records.summary import Summary
 from fedrt.report.failures import failures_table
 from fedrt.report.folding import folded, folded_policy
 from fedrt.scenario import Scenario
-from fedrt.scenario.load import setting_value
 from fedrt.studies.estimates import comparison, over_seeds, savings
-from fedrt.studies.front import BUDGET, FrontPoint
+from fedrt.studies.front import BUDGET, SCALE, FrontPoint, budget_at
 from fedrt.studies.labels import BASELINES, labelled
 from fedrt.studies.size_answer import verdict
 from fedrt.studies.sizing import Sizing
@@ -224,15 +223,16 @@ def front_table(sweep: Sweep, points: Sequence[FrontPoint]) -> Table:
         title=f"{escape(sweep.points[0].scenario.name)}: time and energy over budgets",
         caption=caption,
     )
-    table.add_column("J per edge\nround", justify="right")
+    scaled = SCALE in sweep.vary
+    table.add_column("budgets" if scaled else "J per edge\nround", justify="right")
     table.add_column("policy", no_wrap=True)
     for name in ("time", "energy", "over\nbudget"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("")
     found = {(point.budget_j, point.policy): point for point in points}
     for each in sweep.points:
-        word = each.settings[BUDGET]
-        budget_j = float(setting_value(word))
+        word = f"x {each.settings[SCALE]}" if scaled else each.settings[BUDGET]
+        budget_j = budget_at(each)
         for policy in sweep.policies:
             point = found.get((budget_j, policy))
             style = "bold" if point is not None and point.efficient else ""

@@ -1,7 +1,8 @@
-"""Rules between the settings of device classes, and between a class and its fleet."""
+"""Rules between the settings of device classes and their fleet, and what fixes a fleet's size."""
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +15,7 @@ from fedrt.scenario.tables.layers import BUDGET_FORMS
 from fedrt.validation import MOST_LINES, problem, shown
 
 if TYPE_CHECKING:
-    from fedrt.scenario.model import Fleet
+    from fedrt.scenario.model import Fleet, Scenario
 
 PATH = "scenario.fleet.classes"
 
@@ -103,3 +104,54 @@ def _ends(fleet: Fleet, name: str, end: int) -> NDArray[np.float64]:
         else:
             values[here] = listed_for(given.values, here)
     return values
+
+
+OF_DEVICES, OF_EDGES = ("silent", "absent", "straggler"), ("server_down", "link_down", "cut")
+"""The faults whose traces have a value for each device, or for each edge server or link."""
+
+
+def fixed_by(scenario: Scenario, key: str) -> list[str]:
+    """The settings that fix the number of devices or edge servers, if `key` is one of them.
+
+    They are lists and traces with a value for each, and classes that are counted, all of them.
+    """
+    fleet = scenario.fleet
+    fixed = [] if isinstance(fleet.cluster_sizes, str) else ["fleet.cluster_sizes (a list)"]
+    if key == "fleet.num_devices":
+        fixed += _fixed_devices(scenario)
+        names = OF_DEVICES
+    elif key == "fleet.num_edges":
+        if isinstance(getattr(scenario.bandwidth, "hz", None), tuple):
+            fixed.append("bandwidth.hz (a list)")
+        for name in ("bandwidth", "backhaul"):
+            if getattr(getattr(scenario, name), "kind", None) == "trace":
+                fixed.append(f"{name}.file (a trace)")
+        if hasattr(scenario.base_graph, "links"):
+            fixed.append("base_graph.links (a list)")
+        names = OF_EDGES
+    else:
+        return []
+    for name in names:
+        if getattr(getattr(scenario.faults, name, None), "kind", None) == "trace":
+            fixed.append(f"faults.{name}.file (a trace)")
+    return fixed
+
+
+def _fixed_devices(scenario: Scenario) -> list[str]:
+    fleet, channel, fixed = scenario.fleet, scenario.channel, []
+    given = {f"fleet.{f.name}": getattr(fleet, f.name) for f in fields(fleet)}
+    for each in fleet.classes or ():
+        own = each.settings.items()
+        given |= {f"fleet.classes.{each.name}.{name}": value for name, value in own}
+    if scenario.downlink is not None:
+        given["downlink.snr_db"] = scenario.downlink.snr_db
+    for name, value in given.items():
+        if isinstance(value, PerDevice) and value.values is not None:
+            fixed.append(f"{name} (a list)")
+    if fleet.classes and all(each.count is not None for each in fleet.classes):
+        fixed.append("fleet.classes (counts alone; give one class a share, or neither)")
+    if getattr(channel, "positions_m", None) is not None:
+        fixed.append("channel.positions_m (a list)")
+    if getattr(channel, "kind", None) == "trace" and not getattr(channel, "reuse", None):
+        fixed.append("channel.file (a trace; reuse = true lets devices share it)")
+    return fixed

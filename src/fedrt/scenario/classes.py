@@ -66,6 +66,12 @@ def per_device_rules(fleet: type) -> dict[str, Any]:
     return {f.name: f.metadata["rule"] for f in fields(fleet) if "per_device" in f.metadata}
 
 
+def class_rules(fleet: type) -> dict[str, Any]:
+    """The rules of all settings of a class, by name."""
+    own = {f.name: f.metadata["rule"] for f in fields(DeviceClass) if "rule" in f.metadata}
+    return own | per_device_rules(fleet)
+
+
 def needed_settings(fleet: type) -> list[str]:
     """The settings of each device that the fleet or all of its classes must give."""
     return [f.name for f in fields(fleet) if f.metadata.get("per_device") == "needed"]

@@ -99,6 +99,8 @@ class Fleet:
     """The measured energy of computing, in the place of the cubic law with `capacitance`."""
     classes: tuple[DeviceClass, ...] | None = setting(ClassesRule(lambda: Fleet), None)
     """Kinds of devices with settings of their own, which replace the fleet's."""
+    budget_scale: float | None = setting(q.SCALE, None)
+    """What every device's budget is multiplied by, in whatever form and class it is given."""
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,18 @@ from typing import Any
 
 from fedrt import quantities as q
 from fedrt.errors import InputError
-from fedrt.scenario import load_scenario
+from fedrt.scenario import Scenario, load_scenario
+from fedrt.scenario.classes import NO_BUDGET
 from fedrt.scenario.load import Source, setting_value
+from fedrt.scenario.tables.layers import BUDGET_FORMS
 from fedrt.studies.estimates import comparison
-from fedrt.studies.sweep import PointResults, Sweep, split_words, sweep_data
+from fedrt.studies.sweep import Point, PointResults, Sweep, split_words, sweep_data
 from fedrt.system.files import write_csv, write_json
 from fedrt.validation import shown
+from fedrt.world.fleet import budget_range
 
-BUDGET = "fleet.energy_j_per_edge_round"
+BUDGET, SCALE = "fleet.energy_j_per_edge_round", "fleet.budget_scale"
+"""What a front varies: one budget for all devices, or where theirs differ, all in proportion."""
 BUDGET_RULE = f"a number of joules > 0 and <= {q.BUDGET_J.most:g}"
 LEAST_FACTOR, MOST_FACTOR, BUDGETS = 0.5, 4.0, 9
 
@@ -27,7 +31,8 @@ class FrontPoint:
     """A policy under a budget: means over seeds, and whether it is Pareto-efficient.
 
     Efficient points keep every device's budget on every seed, and no other such point is as good in
-    time and energy and better in one.
+    time and energy and better in one. Where budgets differ, `budget_j` is the mean over devices
+    that have one.
     """
 
     budget_j: float
@@ -55,23 +60,67 @@ def read_budgets(text: str) -> list[float]:
     return sorted(budgets)
 
 
-def default_budgets(source: Source, settings: Sequence[str] = ()) -> list[float]:
-    """Budgets in geometric steps around the scenario's own, with four digits each."""
-    own = load_scenario(source, settings).fleet.energy_j_per_edge_round
-    if own is None or own.low != own.high or not own.low > 0:
-        given = "nothing" if own is None else shown(own.as_given())
+def varied_budgets(
+    budgets: str | None, source: Source, settings: Sequence[str] = ()
+) -> dict[str, tuple[str, ...]]:
+    """The setting that a front varies, and its values: given budgets, or steps around the own."""
+    if budgets is not None:
+        fleet = load_scenario(source, [*settings, f"{BUDGET}=1"]).fleet
+        if all(has_own_budget(each) for each in fleet.classes or ((),)):
+            names = ", ".join(each.name for each in fleet.classes or ())
+            raise InputError(
+                f"`budgets`: the classes {names} have budgets of their own; leave it out, and all"
+                " of them are scaled"
+            )
+        return {BUDGET: tuple(repr(budget) for budget in read_budgets(budgets))}
+    scenario = load_scenario(source, settings)
+    start = _one_budget(scenario)
+    if start is not None:
+        return {BUDGET: tuple(repr(budget) for budget in _steps(start))}
+    whole = budget_range(scenario)
+    if whole is None or not whole[2] > 0:
         raise InputError(
-            f"scenario.{BUDGET} = {given}: must be one value > 0 for all devices to start from;"
-            " give `budgets` b1,b2,..."
+            f"scenario.{BUDGET}: no device has a budget > 0 to start from; give `budgets` b1,b2,..."
         )
+    return {SCALE: tuple(repr(scale) for scale in _steps(scenario.fleet.budget_scale or 1.0))}
+
+
+def has_own_budget(given: Any) -> bool:
+    """Whether a class gives its devices a budget or takes it away."""
+    return any(form in getattr(given, "settings", ()) for form in BUDGET_FORMS)
+
+
+def _one_budget(scenario: Scenario) -> float | None:
+    """The joules per edge round that all devices with a budget have, if it is the fleet's."""
+    fleet = scenario.fleet
+    own = fleet.energy_j_per_edge_round
+    classes = [each for each in fleet.classes or () if has_own_budget(each)]
+    limited = [each for each in classes if NO_BUDGET not in each.settings.values()]
+    if own is None or own.low != own.high or not own.low > 0 or fleet.budget_scale is not None:
+        return None
+    return None if limited or len(classes) == len(fleet.classes or ((),)) else own.low
+
+
+def _steps(start: float) -> list[float]:
+    """Values in geometric steps around one, with four digits each."""
     step = (MOST_FACTOR / LEAST_FACTOR) ** (1 / (BUDGETS - 1))
-    return [float(f"{own.low * LEAST_FACTOR * step**i:.4g}") for i in range(BUDGETS)]
+    return [float(f"{start * LEAST_FACTOR * step**i:.4g}") for i in range(BUDGETS)]
+
+
+def budget_at(point: Point) -> float:
+    """The joules per edge round at a point: one for all, or the mean over devices with a budget."""
+    if BUDGET in point.settings:
+        scale = point.scenario.fleet.budget_scale or 1.0
+        return float(setting_value(point.settings[BUDGET])) * scale
+    whole, rounds = budget_range(point.scenario), point.scenario.rounds
+    assert whole is not None
+    return whole[1] / (rounds.global_rounds * rounds.edge_rounds)
 
 
 def front_points(outcomes: Sequence[PointResults]) -> list[FrontPoint]:
     """The result of every budget and policy that could run, in the order of the sweep."""
     rows = [
-        (float(setting_value(outcome.point.settings[BUDGET])), policy, means)
+        (budget_at(outcome.point), policy, means)
         for outcome in outcomes
         for policy, means in comparison("", outcome.results)["policies"].items()
     ]

@@ -10,9 +10,11 @@ from typing import Any
 
 from fedrt.errors import InputError
 from fedrt.scenario import Scenario, load_scenario
+from fedrt.scenario.class_rules import fixed_by
+from fedrt.scenario.classes import class_rules, unknown_class
 from fedrt.scenario.load import Source, setting_value
 from fedrt.scenario.model import Custom
-from fedrt.scenario.tables.fields import PerDeviceRule
+from fedrt.scenario.tables.fields import PerDeviceRule, table_of
 from fedrt.studies.sweep import POLICY
 from fedrt.validation import Either, Real, Whole, hint, shown
 
@@ -83,6 +85,10 @@ def fit_span(span: Span, source: Source, settings: Sequence[str] = ()) -> tuple[
         scenario = load_scenario(source, settings)
         return Span(span.key, span.low, span.high, whole=whole), scenario
     scenario = _some_valid(span, source, settings)
+    fixed = fixed_by(scenario, span.key)
+    if fixed:
+        words = ", ".join(fixed)
+        raise InputError(f"`vary` {span.key}: cannot change, as it is fixed by {words}")
     rule = _rule_of(scenario, span.key)
     if isinstance(rule, Either):  # a word or a number, and the ends are numbers
         rule = rule.choose(span.high)
@@ -114,6 +120,14 @@ def _rule_of(scenario: Scenario, key: str) -> object:
     """The rule that checks a setting; None for an option of a user's own process."""
     at: Any = scenario
     names = key.split(".")
+    if names[:2] == ["fleet", "classes"] and len(names) == 4:
+        unknown = unknown_class(names, table_of(scenario))
+        if unknown is not None:
+            raise InputError(unknown)
+        known = class_rules(type(scenario.fleet))
+        if names[3] not in known:
+            raise InputError(f"scenario.{key}: unknown field{hint(names[3], list(known))}")
+        return known[names[3]]
     for name in names[:-1]:
         at = getattr(at, name, None)
     if isinstance(at, Custom):

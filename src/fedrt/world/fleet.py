@@ -76,13 +76,11 @@ def draw_fleet(scenario: Scenario, seed: int) -> FleetArrays:
         return values(name) if any(settings_in(fleet, name)) else None
 
     budget_j = np.full(fleet.num_devices, np.inf)
-    edge_rounds = scenario.rounds.global_rounds * scenario.rounds.edge_rounds
     for k, keys in groups:
         budget = budget_of(fleet, k)
         if budget is not None:
             form, given = budget
-            times = edge_rounds if form == "energy_j_per_edge_round" else 1
-            budget_j[keys] = draw_values(given, form, keys, seed) * times
+            budget_j[keys] = draw_values(given, form, keys, seed) * budget_factor(scenario, form)
     cpu, cpu_hz = None, (values("cpu_min_hz"), values("cpu_max_hz"))
     tables, paths = _cpu_tables(fleet)
     if tables:
@@ -123,6 +121,37 @@ def fleet_notes(scenario: Scenario, fleet: FleetArrays) -> list[str]:
 def edge_of_devices(scenario: Scenario) -> NDArray[np.int64]:
     """The edge server of every device at the start; nothing about it is random."""
     return np.repeat(np.arange(scenario.fleet.num_edges), cluster_sizes(scenario.fleet))
+
+
+def budget_factor(scenario: Scenario, form: str) -> float:
+    """What a budget in one of its forms is multiplied by to be the whole run's."""
+    rounds, scale = scenario.rounds, scenario.fleet.budget_scale
+    times = rounds.global_rounds * rounds.edge_rounds if form == "energy_j_per_edge_round" else 1
+    return times if scale is None else times * scale
+
+
+def budget_range(scenario: Scenario) -> list[float] | None:
+    """The least, mean and greatest whole budget of a device in J; None without limits.
+
+    Devices of classes that have no limit are left out.
+    """
+    fleet, ranges = scenario.fleet, []
+    count = np.bincount(class_of_devices(fleet), minlength=len(numbers_of(fleet)))
+    for k in numbers_of(fleet):
+        budget, number = budget_of(fleet, k), int(count[k or 0])
+        if budget is None or not number:
+            continue
+        form, given = budget
+        factor = budget_factor(scenario, form)
+        mean = (given.low + given.high) / 2
+        if given.values is not None:
+            mean = float(np.mean(given.values))
+        ranges.append((given.low * factor, mean * factor, given.high * factor, number))
+    if not ranges:
+        return None
+    lows, means, highs, numbers = zip(*ranges, strict=True)
+    mean = means[0] if len(means) == 1 else float(np.average(means, weights=numbers))
+    return [min(lows), mean, max(highs)]
 
 
 def draw_values(given: PerDevice, name: str, keys: KeyArray, seed: int) -> FloatArray:

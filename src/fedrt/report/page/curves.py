@@ -15,11 +15,9 @@ from fedrt.records.history import PARTS, parts_in
 from fedrt.report.page.encode import number, packed
 from fedrt.report.page.saved import Columns, PageRun
 from fedrt.report.page.thin import extremes
-from fedrt.scenario import Scenario
-from fedrt.scenario.classes import budget_of, numbers_of
-from fedrt.scenario.placing import class_of_devices
 from fedrt.studies.estimates import over_seeds, savings
 from fedrt.studies.labels import BASELINES
+from fedrt.world.fleet import budget_range
 
 MOST_POINTS = 500
 MEASURE, MEASURE_ENDS = "accuracy", ("edge_accuracy_min", "edge_accuracy_max")
@@ -197,31 +195,6 @@ def _curve(seeds: Sequence[Columns], name: str) -> dict[str, Any] | None:
     if len(kept) < len(there):
         curve["of"] = len(there)
     return curve
-
-
-def budget_range(scenario: Scenario) -> list[float] | None:
-    """The least, mean and greatest whole budget of a device in J; None without limits.
-
-    Devices of classes that have no limit are left out.
-    """
-    fleet, rounds = scenario.fleet, scenario.rounds
-    count, ranges = np.bincount(class_of_devices(fleet)), []
-    for k in numbers_of(fleet):
-        budget, number = budget_of(fleet, k), int(count[k or 0]) if (k or 0) < len(count) else 0
-        if budget is None or not number:
-            continue
-        form, given = budget
-        times = 1 if form == "energy_budget_j" else rounds.global_rounds * rounds.edge_rounds
-        if given.values is not None:
-            low, mean, high = min(given.values), float(np.mean(given.values)), max(given.values)
-        else:
-            low, mean, high = given.low, (given.low + given.high) / 2, given.high
-        ranges.append((low * times, mean * times, high * times, number))
-    if not ranges:
-        return None
-    lows, means, highs, numbers = zip(*ranges, strict=True)
-    mean = means[0] if len(means) == 1 else float(np.average(means, weights=numbers))
-    return [min(lows), mean, max(highs)]
 
 
 def _mean_parts(line: Line) -> dict[str, Any]:

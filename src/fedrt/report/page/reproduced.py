@@ -21,11 +21,12 @@ from fedrt.experiments.cells import (
 from fedrt.experiments.paper import paper_value
 from fedrt.experiments.table import Figure, Row, table_rows
 from fedrt.report.page.cells import FoundCells, known_columns, origins, read_cells, stock
-from fedrt.report.page.curves import budget_range, seeds_curves
+from fedrt.report.page.curves import seeds_curves
 from fedrt.report.page.encode import number
 from fedrt.report.page.studies import style
 from fedrt.scenario import Scenario
 from fedrt.scenario.tables.fields import read_table
+from fedrt.world.fleet import budget_range
 
 CURVES = ("accuracy", "loss", "energy_j_mean")
 SPARSE = [3, 3]

@@ -166,11 +166,12 @@ def upload_codecs(plan: Plan, seen: Observation) -> NDArray[np.str_]:
     menu, chosen = seen.menu, np.where(plan.trained, plan.codec, 0)
     names = np.array(menu.names)[chosen]
     if seen.least_bits is not None:
+        factor = seen.laws.header_factor
         # What every message has beside the parameters.
-        more = menu.bits[0] - message_bits(menu.names[0], seen.model_bits)
-        for name in LADDER:
-            raised = seen.least_bits == message_bits(name, seen.model_bits) + more
-            names = np.where(raised & (seen.least_bits > menu.bits[chosen]), name, names)
+        more = menu.bits[0] / factor - message_bits(menu.names[0], seen.model_bits)
+        ladder = np.array([message_bits(name, seen.model_bits) + more for name in LADDER])
+        place = np.abs(seen.least_bits[:, None] - ladder * factor).argmin(axis=1)
+        names = np.where(seen.least_bits > menu.bits[chosen], np.array(LADDER)[place], names)
     return np.where(plan.trained, names, "")
 
 

@@ -13,6 +13,7 @@ from fedrt.plan import upload_bits
 from fedrt.policies import make_policy
 from fedrt.records.history import History, codec_columns
 from fedrt.rounds import NOT_STEPPED
+from fedrt.runs.least_codecs import LeastCodecs
 from fedrt.runs.loop import simulate_rounds
 from fedrt.world.simulated import SimulatedWorld
 
@@ -46,18 +47,18 @@ def test_a_policy_that_chooses_none_has_no_such_rows():
     assert codec_columns(done.last) == {}
 
 
-@pytest.mark.parametrize("beside_bits", [0.0, 32.0 * 1395])
-def test_a_device_that_was_stepped_up_uses_what_it_was_stepped_up_to(rounds, beside_bits):
+@pytest.mark.parametrize(("beside_bits", "factor"), [(0.0, 1.0), (32.0 * 1395, 1.07)])
+def test_a_device_that_was_stepped_up_uses_what_it_was_stepped_up_to(rounds, beside_bits, factor):
     """Six devices with a menu of int3 to float16; buffers are in every message."""
     turn = rounds[-1].last
     seen, menu = turn.seen, turn.seen.menu
     assert menu.names == ("int3", "int4", "int5", "int6", "int8", "float16")
-    menu = replace(menu, bits=menu.bits + beside_bits)
+    menu = replace(menu, bits=(menu.bits + beside_bits) * factor)
+    laws = replace(seen.laws, header_factor=factor)
     codec = np.array([0, 1, 2, 3, 4, 5, 0])
+    least = LeastCodecs(np.zeros(7, dtype=np.int64), beside_bits)
     step = [LADDER.index(name) for name in ("int5", "int2", "int4", "int8", "int8", "int4", "int3")]
-    bits = [8 * message_bytes(name, NUMBERS) + beside_bits for name in LADDER]
-    least = np.array([bits[place] if place else 0.0 for place in step])
-    seen = replace(seen, menu=menu, least_bits=least)
+    seen = replace(least, step=np.array(step)).seen(replace(seen, menu=menu, laws=laws))
     plan = replace(turn.plan, codec=codec, trains=np.array([True] * 6 + [False]))
     after = np.array([NOT_STEPPED, 3, NOT_STEPPED, NOT_STEPPED, 6, NOT_STEPPED, NOT_STEPPED])
     turn = replace(turn, seen=seen, plan=plan, outcome=replace(turn.outcome, stepped_up=after))
@@ -65,5 +66,5 @@ def test_a_device_that_was_stepped_up_uses_what_it_was_stepped_up_to(rounds, bes
     used = ["int5", "int4", "int5", "int8", "int8", "float16"]
     assert found["codec"].tolist() == [*used, ""]
     assert found["stepped_up"].tolist() == [False, True, False, False, True, False, False]
-    lengths = [8 * message_bytes(name, NUMBERS) + beside_bits for name in used]
+    lengths = [(8 * message_bytes(name, NUMBERS) + beside_bits) * factor for name in used]
     np.testing.assert_array_equal(upload_bits(plan, seen)[:6], lengths)

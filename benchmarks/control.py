@@ -1,6 +1,6 @@
-"""How long decisions take: the allocation beside CVXPY/Clarabel, link searches, fedrt-plus whole.
+"""How long decisions take: the allocation beside CVXPY/Clarabel, link searches, policies whole.
 
-    python benchmarks/control.py [--save FILE] [--repeats N]
+    python benchmarks/control.py [--save FILE] [--repeats N] [--only WORDS]
 
 Both sides run in this process, one after the other in turn, after their answers were compared.
 Compiling is not timed on either side: the kernel is warmed up, the CVXPY problem is parametrised
@@ -30,6 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
 from fedrt.control.allocation.allocate import allocate  # noqa: E402
+from fedrt.control.coding.menu import MENU, make_menu  # noqa: E402
 from fedrt.control.mixing.fastest import simple_weights  # noqa: E402
 from fedrt.control.mixing.gossip import choose_gossip  # noqa: E402
 from fedrt.control.topology.consensus import consensus_limit  # noqa: E402
@@ -39,6 +40,7 @@ from fedrt.cost.uplink import upload_time_s  # noqa: E402
 from fedrt.ledger import Ledger, PartOfBooks  # noqa: E402
 from fedrt.plan import plan_problems  # noqa: E402
 from fedrt.policies.fedrt import FedRT  # noqa: E402
+from fedrt.policies.fedrt_joint import FedRTJoint  # noqa: E402
 from fedrt.policies.fedrt_plus import FedRTPlus  # noqa: E402
 from fedrt.rounds import as_planned  # noqa: E402
 from fedrt.runs.reference import reference_round  # noqa: E402
@@ -210,13 +212,17 @@ def backhaul(size: int, seed: int) -> Backhaul:
     return Backhaul(bps, distance, consensus_limit(bps > 0, distance, 0.5), 0.047)
 
 
-def decisions(num_edges: int, per_edge: int, rounds: int) -> dict[str, Any]:
-    """Whole decisions of fedrt-plus in a run of its own, first and last edge rounds apart.
+def decisions(num_edges: int, per_edge: int, rounds: int, *, coded: bool = False) -> dict[str, Any]:
+    """Whole decisions of a policy in a run of its own, first and last edge rounds apart.
 
-    The plan of FedRT beside it is part of the decision and of its time.
+    The policy is fedrt-plus or, `coded`, fedrt-joint with the usual menu of codecs and their usual
+    limit. The plan of FedRT beside it is part of the decision and of its time.
     """
     fixed, _ = fleet(num_edges, per_edge, 0)
-    policy, who = FedRTPlus(), np.arange(num_edges * per_edge)
+    if coded:
+        fixed = replace(fixed, menu=make_menu(MENU, None, fixed.model_bits, 0.0, "benchmark"))
+    policy: FedRTPlus = FedRTJoint() if coded else FedRTPlus()
+    who = np.arange(num_edges * per_edge)
     ledger = beside = Ledger.open(np.full(len(who), 1.5 * 400), num_edges, 200, 2)
     wall: dict[str, list[float]] = {"earlier_edge_round": [], "last_edge_round": []}
     for t in range(rounds):
@@ -307,6 +313,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--save", type=Path, help="write the results to this JSON file")
     parser.add_argument("--repeats", type=int, default=30, help="states per comparison")
+    parser.add_argument("--only", metavar="WORDS", help="only the parts that these words name")
     parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:
@@ -330,8 +337,15 @@ def main() -> None:
         "links, exact and greedy": lambda: link_searches(args.repeats),
         "fedrt-plus, one decision, 8 edges x 9 devices": lambda: decisions(8, 9, args.repeats),
         "fedrt-plus, one decision, 500 edges x 200 devices": lambda: decisions(500, 200, 5),
+        "fedrt-joint, one decision, 8 edges x 9 devices": lambda: decisions(
+            8, 9, args.repeats, coded=True
+        ),
+        "fedrt-joint, one decision, 500 edges x 200 devices": lambda: decisions(
+            500, 200, 5, coded=True
+        ),
         "links, steps and weights, 5 edges": lambda: gossip_gaps(args.repeats),
     }
+    parts = {title: measure for title, measure in parts.items() if (args.only or "") in title}
     for title, measure in parts.items():
         results[title] = measure()
         show(title, results[title])

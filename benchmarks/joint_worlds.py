@@ -1,6 +1,7 @@
 """fedrt-joint against rivals with one codec for all, on random worlds over wide ranges.
 
     python benchmarks/joint_worlds.py --worlds 300 --save benchmarks/results/joint_worlds.json
+    python benchmarks/joint_worlds.py --rivals FILE ...     # runs of the rivals from a saved file
 
 Runs without training, in the worlds of `random_worlds.py`, once for each codec: uploads and gossip
 use it, and it sets the distortion limit of fedrt-joint, which thus loses no more than the rivals
@@ -14,6 +15,7 @@ most 0.5 % of the worlds, by more than 3 % in none, and never more overspend tha
 from __future__ import annotations
 
 import argparse
+import json
 import multiprocessing
 import os
 import sys
@@ -38,8 +40,11 @@ CODECS = ("int8", "int4")
 Table = dict[str, Any]
 
 
-def run_world(seed: int, number: int) -> Table:
-    """Seconds, joules and overspend of each policy with each codec in one world."""
+def run_world(seed: int, number: int, known: Table | None = None) -> Table:
+    """Seconds, joules and overspend of each policy with each codec in one world.
+
+    `known`: what an earlier call has found, of which the rivals' runs are taken.
+    """
     found: Table = {"number": number, "codecs": {}}
     with tempfile.TemporaryDirectory() as folder:
         plain = random_world(seed, number, Path(folder))
@@ -52,7 +57,9 @@ def run_world(seed: int, number: int) -> Table:
                 return found | {"error": str(error)}
             budget_j = world.fleet.energy_budget_j
             found["budget_j"] = float(budget_j[np.isfinite(budget_j)].sum())
-            found["codecs"][codec] = {name: _run(world, name) for name in (*RIVALS, OURS)}
+            runs = {} if known is None else {name: known["codecs"][codec][name] for name in RIVALS}
+            again = [name for name in (*RIVALS, OURS) if name not in runs]
+            found["codecs"][codec] = runs | {name: _run(world, name) for name in again}
     return found
 
 
@@ -130,7 +137,7 @@ def broken_claims(data: Table) -> list[str]:
     return lines
 
 
-def _one(task: tuple[int, int]) -> Table:
+def _one(task: tuple[int, int, Table | None]) -> Table:
     return run_world(*task)
 
 
@@ -141,14 +148,20 @@ def main() -> int:
     parser.add_argument("--only", help="numbers of single worlds, separated by commas")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--rivals", type=Path, help="a saved file to take the rivals' runs from")
     parser.add_argument("--save", type=Path)
     args = parser.parse_args()
+    earlier: Table = json.loads(args.rivals.read_text()) if args.rivals else {"worlds": []}
+    known = {found["number"]: found for found in earlier["worlds"] if "error" not in found}
+    if args.rivals and earlier["seed"] != args.seed:
+        parser.error(f"--rivals {args.rivals}: has the worlds of seed {earlier['seed']}")
     numbers = list(range(args.worlds))
     if args.only:
         numbers = [int(number) for number in args.only.split(",")]
     worlds = []
     with multiprocessing.get_context("spawn").Pool(args.jobs) as pool:
-        for found in pool.imap(_one, [(args.seed, number) for number in numbers], chunksize=2):
+        tasks = [(args.seed, number, known.get(number)) for number in numbers]
+        for found in pool.imap(_one, tasks, chunksize=2):
             worlds.append(found)
             if args.only:
                 print(found, flush=True)
@@ -156,8 +169,10 @@ def main() -> int:
     for name, value in data.items():
         print(name, value, flush=True)
     if args.save:
-        whole = {"seed": args.seed, "environment": environment(), "summary": data, "worlds": worlds}
-        write_json(args.save, whole)
+        whole = {"seed": args.seed, "environment": environment()}
+        if args.rivals:
+            whole["rivals"] = earlier.get("rivals") or earlier["environment"]
+        write_json(args.save, whole | {"summary": data, "worlds": worlds})
     lines = broken_claims(data)
     for line in lines:
         print(f"does not hold: {line}", file=sys.stderr)

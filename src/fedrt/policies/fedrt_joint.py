@@ -21,11 +21,11 @@ from fedrt.control.coding.menu import gossip_codec
 from fedrt.control.mixing.fastest import MOST_EXACT
 from fedrt.control.mixing.gossip import RatedGossip
 from fedrt.control.pacing.energy_prices import Spending
-from fedrt.control.pacing.expected_finish import SOFT
+from fedrt.control.pacing.expected_finish import FEWEST, SOFT
 from fedrt.cost.round import global_round_time_s, price
 from fedrt.ledger import Books, Pace, ReferenceRound
 from fedrt.plan import Plan, coded_gossip_bits, upload_bits
-from fedrt.policies.fedrt_plus import Draft, FedRTPlus, step_seconds
+from fedrt.policies.fedrt_plus import Draft, FedRTPlus, out_of_reach, step_seconds
 from fedrt.world.observation import Observation
 
 FloatArray = NDArray[np.float64]
@@ -102,9 +102,13 @@ class FedRTJoint(FedRTPlus):
         one = super()._draft(seen, books, pace, reference, now)
         if seen.menu is None:
             return one
-        coding = Coding(seen, now.cap_j)
+        # With stragglers these clusters get FedRT's bandwidths and frequencies, made for its bits.
+        held = None if reference.slowness is None else out_of_reach(seen, reference)
+        coding = Coding(seen, now.cap_j, held=held)
         one = replace(one, plan=replace(one.plan, codec=coding.uniform))
         if self.bits == "one" or not seen.num_devices:
+            return one
+        if self._guesses_most(pace):
             return one
         nominal_s = coding.uniform_s if one.nominal_s is None else one.nominal_s
         later_s = self._later_s(pace, nominal_s)
@@ -116,6 +120,14 @@ class FedRTJoint(FedRTPlus):
         each = replace(each, plan=replace(each.plan, codec=codec))
         given = (seen, books, later_s, reference, now)
         return each if _worth_s(each.plan, *given) < _worth_s(one.plan, *given) else one
+
+    def _guesses_most(self, pace: Pace) -> bool:
+        """Whether most of what follows in the global round is still a guess.
+
+        Then it cannot be told which clusters will be last, and who may send fewer bits.
+        """
+        assert self.memory is not None
+        return len(self.memory.later_s) < FEWEST and pace.edge_rounds - 1 - pace.r > 1
 
     def _gossip(
         self, seen: Observation, finish_s: FloatArray, reference: ReferenceRound | None = None
@@ -165,8 +177,10 @@ def _worth_s(
         coded = replace(seen, upload_bits=upload_bits(plan, seen))
         nobody = np.zeros(seen.num_edges, dtype=bool)
         allocation = Allocation(plan.bandwidth_hz, plan.cpu_hz, nobody, plan.tx_power_w)
-        begin_s = books.elapsed_s + cost.backhaul_s
-        return energy_s + expected_end(coded, allocation, reference.slowness, begin_s)[0]
+        # Before the last edge round a cluster's end counts with what follows it.
+        begins_s = books.elapsed_s + (cost.backhaul_s[None] if seen.backhaul else later_s)
+        ends_s = [expected_end(coded, allocation, reference.slowness, each)[0] for each in begins_s]
+        return energy_s + float(np.mean(ends_s))
     if seen.backhaul is not None:
         return energy_s + global_round_time_s(books.elapsed_s, cost)
     end_s = books.elapsed_s + cost.edge_time_s + later_s

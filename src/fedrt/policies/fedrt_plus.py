@@ -154,7 +154,7 @@ class FedRTPlus:
             memory.prices, seen, pace, reference, may_use_rest=not memory.late
         )
         draft = self._draft(seen, books, pace, reference, now)
-        broken = bool((_out_of_reach(seen, reference) & draft.relaxed).any())
+        broken = bool((out_of_reach(seen, reference) & draft.relaxed).any())
         broken |= draft.gossip is not None and not _keeps_limits(seen, draft.gossip)
         memory.remember(pace, draft, seen)
         plan, cost = draft.plan, price(draft.plan, seen)
@@ -227,7 +227,7 @@ class FedRTPlus:
         allows for them, or the even split, takes its place where it lets expect an earlier end.
         """
         allocation, slowness = fleet.fastest, reference.slowness
-        kept = _out_of_reach(seen, reference)
+        kept = out_of_reach(seen, reference)
         if slowness is not None and fleet.otherwise is not None:
             # Where FedRT cannot keep an allowance, nothing makes up for a failure that costs more.
             allocation = allocation.with_clusters(fleet.otherwise, kept, seen)
@@ -300,7 +300,7 @@ class FedRTPlus:
         return gossip_on(topology, psi, fastest=self.links == "joint" and whole)
 
 
-def _out_of_reach(seen: Observation, reference: ReferenceRound) -> NDArray[np.bool_]:
+def out_of_reach(seen: Observation, reference: ReferenceRound) -> NDArray[np.bool_]:
     """For each cluster, whether the reference cannot keep the allowance of one of its devices."""
     over = overspend_j(reference.energy_j, reference.allowance_j) > 0
     return np.asarray(seen.sum_by_edge(over.astype(np.float64)) > 0)

@@ -76,6 +76,8 @@ class Coding:
     around: Allocation | None = None
     """The allocation at which other laws are brought into the paper's form; None: that of least
     time with one codec for all."""
+    held: NDArray[np.bool_] | None = None
+    """Further clusters that keep that codec; None: no others."""
 
     @cached_property
     def menu(self) -> Menu:
@@ -122,8 +124,9 @@ class Coding:
 
     @cached_property
     def _free(self) -> NDArray[np.bool_]:
-        """Clusters that have devices and whose caps can be kept."""
-        return ~self._uniform_least[0].relaxed & (self.seen.cluster_size > 0)
+        """Clusters that have devices and a choice."""
+        free = ~self._uniform_least[0].relaxed & (self.seen.cluster_size > 0)
+        return free if self.held is None else free & ~self.held
 
     @cached_property
     def _who(self) -> NDArray[np.bool_]:

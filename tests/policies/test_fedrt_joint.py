@@ -1,4 +1,4 @@
-"""The policy `fedrt-joint`: what it chooses, when it does not, and what it holds choices against."""
+"""The policy `fedrt-joint`: what it chooses, when it does not, and by what it decides."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from fedrt.policies.fedrt_joint import FedRTJoint
 from fedrt.policies.fedrt_plus import out_of_reach
 from fedrt.runs.loop import simulate_rounds
 from fedrt.world.simulated import SimulatedWorld
-
 
 MANY = ("fleet.num_devices=30", "fleet.cluster_sizes=even", "fleet.cycles_per_sample=1e7")
 """Ten devices on each of three servers, which send longer than they compute."""

@@ -18,26 +18,24 @@ from fedrt.api.asked import (
     read_scenario_asked,
     read_seeds,
 )
-from fedrt.api.asked import read_settings as setting_texts
 from fedrt.api.data import Data
 from fedrt.api.folders import Place, in_folder
 from fedrt.api.results import ComparisonResult, StudyResult
 from fedrt.api.session import command_text, note
 from fedrt.api.studies import (
+    TEXT,
     Request,
     StudyFolder,
     Vary,
-    needed,
     policies_text,
+    requested,
     seeds_text,
-    taken_up,
+    source_of,
     vary_texts,
-    without_objects,
 )
 from fedrt.records.summary import Summary
 from fedrt.report.figures import front_figure, sweep_figure
 from fedrt.report.progress import round_progress
-from fedrt.scenario import Scenario
 from fedrt.scenario.load import Source
 from fedrt.studies import estimates
 from fedrt.studies import front as fronts
@@ -55,8 +53,6 @@ from fedrt.studies.sweep import (
 )
 from fedrt.system.files import gone_unless
 from fedrt.system.plugins import offered
-
-TEXT = ""
 
 
 def estimate(
@@ -120,9 +116,7 @@ def sweep(
     the command line takes them.
     """
     objects = Objects()
-    source = needed(scenario, resume)
-    if isinstance(source, Scenario):
-        objects.add_all(source)
+    source = source_of(scenario, objects, resume)
     asked: dict[str, Any] = {"vary": vary_texts(vary)}
     asked |= {"policies": policies_text(policies, objects), "seeds": seeds_text(seeds)}
     given: dict[str, Any] = {
@@ -132,9 +126,8 @@ def sweep(
         "settings": settings,
     }
     given |= {"policies": policies, "out": out, "overwrite": overwrite}
-    request = Request("sweep", source, setting_texts(settings), asked, out, overwrite)
     like: dict[str, Any] = {"vary": [], "policies": TEXT, "seeds": TEXT}
-    request = taken_up(request, resume, without_objects(given, objects), like)
+    request = requested("sweep", source, asked, given, like, objects, resume)
     with offered(objects.found):
         planned = _planned(request, read_vary(request.asked["vary"]))
         with _opened(request, planned) as study:
@@ -169,9 +162,7 @@ def front(
     Where devices have different budgets these are scaled together, by as much.
     """
     objects = Objects()
-    source = needed(scenario, resume)
-    if isinstance(source, Scenario):
-        objects.add_all(source)
+    source = source_of(scenario, objects, resume)
     text = budgets if budgets is None or isinstance(budgets, str) else _numbers_text(budgets)
     asked: dict[str, Any] = {"budgets": text}
     asked |= {"policies": policies_text(policies, objects), "seeds": seeds_text(seeds)}
@@ -182,9 +173,8 @@ def front(
         "settings": settings,
     }
     given |= {"policies": policies, "out": out, "overwrite": overwrite}
-    request = Request("front", source, setting_texts(settings), asked, out, overwrite)
     like: dict[str, Any] = {"budgets": ({None}, TEXT), "policies": TEXT, "seeds": TEXT}
-    request = taken_up(request, resume, without_objects(given, objects), like)
+    request = requested("front", source, asked, given, like, objects, resume)
     with offered(objects.found):
         vary = fronts.varied_budgets(request.asked["budgets"], request.source, request.settings)
         planned = _planned(request, vary)

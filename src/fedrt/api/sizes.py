@@ -17,18 +17,17 @@ from fedrt.api.asked import (
     read_policy,
     read_seeds,
 )
-from fedrt.api.asked import read_settings as setting_texts
 from fedrt.api.folders import Place
 from fedrt.api.results import StudyResult
 from fedrt.api.studies import (
+    TEXT,
     Request,
     Vary,
-    needed,
     policies_text,
+    requested,
     seeds_text,
-    taken_up,
+    source_of,
     vary_texts,
-    without_objects,
 )
 from fedrt.bound.distances import recorded_distances, stand_in_distances
 from fedrt.errors import InputError
@@ -55,8 +54,6 @@ from fedrt.system.plugins import offered
 from fedrt.units import read_duration, readable_time
 from fedrt.validation import shown
 
-TEXT = ""
-
 
 def size(
     scenario: Source | None = None,
@@ -80,9 +77,7 @@ def size(
     unless another is given.
     """
     objects = Objects()
-    source = needed(scenario, resume)
-    if isinstance(source, Scenario):
-        objects.add_all(source)
+    source = source_of(scenario, objects, resume)
     name = "fedrt-plus" if policy is None else read_policy(policy, objects)
     limit = f"{deadline!r}s" if isinstance(deadline, int | float) else deadline or ""
     asked: dict[str, Any] = {"deadline": limit, "vary": _range_texts(vary), "policy": name}
@@ -95,10 +90,9 @@ def size(
     }
     given |= {"seeds": seeds, "find": find, "allow_overspend": allow_overspend}
     given |= {"settings": settings, "out": out, "overwrite": overwrite}
-    request = Request("size", source, setting_texts(settings), asked, out, overwrite)
     like: dict[str, Any] = {"deadline": TEXT, "vary": [], "policy": TEXT, "seeds": TEXT}
     like |= {"find": {None, "least", "greatest"}, "allow_overspend": False}
-    request = taken_up(request, resume, without_objects(given, objects), like)
+    request = requested("size", source, asked, given, like, objects, resume)
     with offered(objects.found):
         return _sized(request, progress)
 
@@ -176,9 +170,7 @@ def bound(
     that a round's mixing may leave of the distances, or `"none"`.
     """
     objects = Objects()
-    source = needed(scenario, resume, run)
-    if isinstance(source, Scenario):
-        objects.add_all(source)
+    source = source_of(scenario, objects, resume, run)
     directory = None if run is None else os.path.abspath(folder_of(run))
     text = rho if rho is None or isinstance(rho, str) else repr(float(rho))
     names = policies_text(policies, objects)
@@ -187,10 +179,9 @@ def bound(
     given: dict[str, Any] = {"scenario": scenario, "directory": directory, "seeds": seeds}
     given |= {"policies": policies, "rho": rho, "settings": settings, "out": out}
     given |= {"overwrite": overwrite}
-    request = Request("bound", source, setting_texts(settings), asked, out, overwrite)
     like: dict[str, Any] = {"directory": ({None}, TEXT), "policies": TEXT, "seeds": ({None}, TEXT)}
     like |= {"rho": ({None}, TEXT)}
-    request = taken_up(request, resume, without_objects(given, objects), like)
+    request = requested("bound", source, asked, given, like, objects, resume)
     with offered(objects.found):
         chosen, numbers = _bound_worlds(request, given)
         return _bounded(request, chosen, numbers, progress)

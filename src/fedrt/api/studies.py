@@ -19,6 +19,7 @@ from fedrt.api.asked import (
     folder_of,
     read_policies,
     read_seeds,
+    read_settings,
     value_text,
 )
 from fedrt.api.folders import Place, again, in_folder, refuse_given
@@ -38,6 +39,9 @@ from fedrt.studies.study import (
 from fedrt.validation import shown
 
 Vary = Mapping[str, Any] | Sequence[str] | str
+
+TEXT = ""
+"""Like any text that can be asked for (`requested`)."""
 
 
 @dataclass(frozen=True)
@@ -90,24 +94,32 @@ class Request:
                 raise
 
 
-def taken_up(
-    request: Request, resume: Place | None, given: Mapping[str, Any], free: Mapping[str, Any]
+def requested(
+    kind: str,
+    source: Source,
+    asked: dict[str, Any],
+    given: Mapping[str, Any],
+    like: Mapping[str, Any],
+    objects: Objects,
+    resume: Place | None,
 ) -> Request:
-    """The request itself, or that of the folder to resume, beside which nothing may be given.
+    """What is asked for, or what the folder to resume says, beside which nothing may be given.
 
-    `given` is what the caller gave, `free` has something like each thing that is asked for.
+    `given` is what the caller gave, `like` has something like each thing that is asked for.
     """
     if resume is None:
-        return request
-    names = [name for name, value in given.items() if value not in (None, (), [], "", False)]
+        settings = read_settings(given["settings"])
+        return Request(kind, source, settings, asked, given["out"], given["overwrite"])
+    told = _without_objects(given, objects)
+    names = [name for name, value in told.items() if value not in (None, (), [], "", False)]
     refuse_given("resume", "everything from its folder", names)
     path = folder_of(resume)
-    asked = read_study(path, request.kind, list(free))
+    asked = read_study(path, kind, list(like))
     for name, value in asked.items():
-        if not _fits(value, free[name]):
+        if not _fits(value, like[name]):
             where = f"{path / 'run.json'}: study.{name}"
             raise InputError(f"{where} = {shown(value)}: is nothing that could be asked for")
-    return Request(request.kind, path / BASE, [], asked, resume=path)
+    return Request(kind, path / BASE, [], asked, resume=path)
 
 
 def _fits(value: Any, like: Any) -> bool:
@@ -120,14 +132,19 @@ def _fits(value: Any, like: Any) -> bool:
     return value in like if isinstance(like, set) else type(value) is type(like)
 
 
-def needed(scenario: Source | None, *others: Any) -> Source:
-    """The scenario of a study; an error if neither it nor what brings one is given."""
+def source_of(scenario: Source | None, objects: Objects, *others: Any) -> Source:
+    """The scenario of a study, whose objects are added to `objects`.
+
+    An error if neither it nor what brings one is given.
+    """
     if scenario is None and all(other is None for other in others):
         raise InputError("`scenario`: give a shipped one's name, a TOML file or a value")
+    if isinstance(scenario, Scenario):
+        objects.add_all(scenario)
     return scenario or ""
 
 
-def without_objects(given: Mapping[str, Any], objects: Objects) -> dict[str, Any]:
+def _without_objects(given: Mapping[str, Any], objects: Objects) -> dict[str, Any]:
     """What was given, without what brings objects again to a study that resumes."""
     if not objects.found:
         return dict(given)

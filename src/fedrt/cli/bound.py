@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 from fedrt.cli.parser import (
     Commands,
@@ -13,6 +12,7 @@ from fedrt.cli.parser import (
     add_policies,
     add_resume,
     add_settings,
+    show_study,
 )
 from fedrt.errors import InputError
 
@@ -44,8 +44,6 @@ def add(commands: Commands[Parser]) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Bound every seed's world and run every policy in it; print a table or JSON."""
-    from rich.console import Console
-
     import fedrt
     from fedrt.report.bound import bound_table
 
@@ -63,8 +61,4 @@ def run(args: argparse.Namespace) -> None:
         resume=args.resume,
         progress=not args.json,
     )
-    if args.json:
-        print(json.dumps(result.data, allow_nan=False))
-        return
-    Console().print(bound_table(*result.found))
-    print(f"saved in {result.folder}")
+    show_study(result, args.json, lambda out: out.print(bound_table(*result.found)), None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 from fedrt.cli.parser import (
     Commands,
@@ -12,7 +11,7 @@ from fedrt.cli.parser import (
     add_comparison,
     add_resume,
     check_required,
-    save_picture,
+    show_study,
 )
 
 
@@ -31,8 +30,6 @@ def add(commands: Commands[Parser]) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Run every policy under every budget; print a table or JSON; save data and figure."""
-    from rich.console import Console
-
     import fedrt
     from fedrt.report.tables import front_table
 
@@ -48,9 +45,4 @@ def run(args: argparse.Namespace) -> None:
         resume=args.resume,
         progress=not args.json,
     )
-    save_picture(result.plot, result.folder, "front")
-    if args.json:
-        print(json.dumps(result.data, allow_nan=False))
-        return
-    Console().print(front_table(*result.found))
-    print(f"saved in {result.folder}")
+    show_study(result, args.json, lambda out: out.print(front_table(*result.found)), "front")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import shlex
 import sys
@@ -14,6 +15,9 @@ from fedrt.errors import InputError, printable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from rich.console import Console
+
+    from fedrt.api.results import StudyResult
 
 Run = Callable[[argparse.Namespace], None]
 
@@ -131,6 +135,21 @@ def note(line: str) -> None:
 def typed_command() -> str:
     """The command line as it can be typed again."""
     return shlex.join(["fedrt", *sys.argv[1:]])
+
+
+def show_study(
+    result: StudyResult, as_json: bool, show: Callable[[Console], None], picture: str | None
+) -> None:
+    """Save the picture of a study, print it as one JSON object or as `show` does, and say where."""
+    from rich.console import Console
+
+    if picture is not None:
+        save_picture(result.plot, result.folder, picture)
+    if as_json:
+        print(json.dumps(result.data, allow_nan=False))
+        return
+    show(Console())
+    print(f"saved in {result.folder}")
 
 
 def save_picture(draw: Callable[[], Figure], out: Path, stem: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import json
+from typing import TYPE_CHECKING
 
 from fedrt.cli.parser import (
     Commands,
@@ -12,8 +12,11 @@ from fedrt.cli.parser import (
     add_resume,
     add_seeds_and_output,
     check_required,
-    save_picture,
+    show_study,
 )
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 WANTED = ("least", "greatest")
 
@@ -52,8 +55,6 @@ def add(commands: Commands[Parser]) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Search; print the answer and all values tried, or JSON; save both and a figure."""
-    from rich.console import Console
-
     import fedrt
     from fedrt.report.tables import size_table
 
@@ -72,13 +73,12 @@ def run(args: argparse.Namespace) -> None:
         resume=args.resume,
         progress=not args.json,
     )
-    save_picture(result.plot, result.folder, "size")
-    if args.json:
-        print(json.dumps(result.data, allow_nan=False))
-        return
-    found, label, seeds = result.found
-    Console().print(size_table(found, seeds, label))
-    print(result.data["sentence"])
-    if found.note is not None:
-        print(f"note: {found.note}")
-    print(f"saved in {result.folder}")
+
+    def show(out: Console) -> None:
+        found, label, seeds = result.found
+        out.print(size_table(found, seeds, label))
+        print(result.data["sentence"])
+        if found.note is not None:
+            print(f"note: {found.note}")
+
+    show_study(result, args.json, show, "size")

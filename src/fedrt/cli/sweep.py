@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import json
+from typing import TYPE_CHECKING
 
 from fedrt.cli.parser import (
     Commands,
@@ -12,8 +12,11 @@ from fedrt.cli.parser import (
     add_comparison,
     add_resume,
     check_required,
-    save_picture,
+    show_study,
 )
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def add(commands: Commands[Parser]) -> None:
@@ -34,8 +37,6 @@ def add(commands: Commands[Parser]) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Check and run every point; save table, data and figure; print a table or JSON."""
-    from rich.console import Console
-
     import fedrt
     from fedrt.report.tables import sweep_table
     from fedrt.studies.labels import labelled_sweep
@@ -52,9 +53,8 @@ def run(args: argparse.Namespace) -> None:
         resume=args.resume,
         progress=not args.json,
     )
-    save_picture(result.plot, result.folder, "sweep")
-    if args.json:
-        print(json.dumps(result.data, allow_nan=False))
-        return
-    Console().print(sweep_table(*labelled_sweep(*result.found)))
-    print(f"saved in {result.folder}")
+
+    def show(out: Console) -> None:
+        out.print(sweep_table(*labelled_sweep(*result.found)))
+
+    show_study(result, args.json, show, "sweep")

@@ -20,6 +20,7 @@ EXTRAS: dict[str, tuple[str, str | None]] = {
     "wandb": ("wandb", "wandb"),
     "safetensors": ("safetensors", "export"),
     "onnxscript": ("onnx and onnxscript", "export"),
+    "gymnasium": ("gymnasium", "gym"),
 }
 """Module -> the name a person knows it by, and the extra of this package that brings it.
 

@@ -129,7 +129,7 @@ def test_links_are_added_by_score_until_the_servers_are_well_enough_linked():
 
 
 def test_wrong_words_are_refused():
-    with pytest.raises(fedrt.InputError, match='`actions` "big"'):
+    with pytest.raises(fedrt.InputError, match='actions = "big"'):
         HFELEnv(actions="big")
     env = HFELEnv(settings=("rounds.global_rounds=1",))
     env.reset(seed=0)

@@ -13,6 +13,8 @@ import gymnasium  # noqa: E402
 
 from fedrt.environment.env import HFELEnv as HFELEnv  # noqa: E402
 
+__all__ = ["IDS", "HFELEnv"]
+
 IDS = {"fedrt/HFEL-v0": "full", "fedrt/HFEL-small-v0": "small"}
 """The environments by the names that `gymnasium.make` takes."""
 

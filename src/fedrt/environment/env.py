@@ -45,7 +45,7 @@ class HFELEnv(gymnasium.Env[View, NDArray[np.float32]]):
         overspend_price: float = 1.0,
     ) -> None:
         if actions not in KINDS:
-            raise InputError(f"`actions` {shown(actions)}: must be one of {', '.join(KINDS)}")
+            raise InputError(f"actions = {shown(actions)}: must be one of {', '.join(KINDS)}")
         self.scenario, self.kind = load_scenario(scenario, list(settings)), actions
         self.overspend_price = overspend_price
         self._world_seed = -1

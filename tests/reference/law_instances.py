@@ -60,6 +60,8 @@ def under(rng: np.random.Generator, seen: Observation, law: str) -> Observation:
     """A cluster under one of `LAWS`."""
     if law in ("noise", "noise and tables", "all", "power"):
         seen = with_noise(rng, seen)
+    if law == "power":
+        return replace(seen, laws=replace(seen.laws, power_control=True))
     if law in ("tables", "noise and tables", "all"):
         seen = with_tables(rng, seen)
     return with_idling(rng, seen) if law in ("idle", "all") else seen

@@ -16,11 +16,12 @@ from fedrt.world.observation import Observation
 
 DIGITS = 60
 CLOSE = 50
+MOST_SECTIONS = 90
 
 
-def bisect(holds: Callable[[mpf], bool], low: mpf, high: mpf) -> mpf:
+def bisect(holds: Callable[[mpf], bool], low: mpf, high: mpf, digits: int = CLOSE) -> mpf:
     """The least point at which a condition holds that does not hold at `low` but at `high`."""
-    while high - low > mpf(10) ** -CLOSE * high:
+    while high - low > mpf(10) ** -digits * high:
         middle = (low + high) / 2
         if holds(middle):
             high = middle
@@ -103,6 +104,47 @@ class PreciseDevice:
             low /= 2**20
         return bisect(reached, low, high)
 
+    def least_bandwidth(self, tau: mpf) -> mpf:
+        """The least Hz with which it ends by tau if it may lower its power; inf if none does.
+
+        By golden section over the computing time. What it minimises has one minimum, which a test
+        checks on a grid.
+        """
+        low, high = self.fastest, min(self.slowest, tau)
+        if tau <= low:
+            return mp.inf
+        ratio = (mp.sqrt(5) - 1) / 2
+        ends = [high - ratio * (high - low), low + ratio * (high - low)]
+        found = [self._hz_at(tau, c) for c in ends]
+        for _ in range(MOST_SECTIONS):
+            # Where there is no bandwidth at all, too little is left of the allowance.
+            if found[0] < found[1] and not mp.isinf(found[0]):
+                high, ends[1], found[1] = ends[1], ends[0], found[0]
+                ends[0] = high - ratio * (high - low)
+                found[0] = self._hz_at(tau, ends[0])
+            else:
+                low, ends[0], found[0] = ends[0], ends[1], found[1]
+                ends[1] = low + ratio * (high - low)
+                found[1] = self._hz_at(tau, ends[1])
+        last = [self._hz_at(tau, c) for c in (self.fastest, min(self.slowest, tau))]
+        return min(*found, *last)
+
+    def _hz_at(self, tau: mpf, c: mpf) -> mpf:
+        """The Hz of an upload after c seconds until tau, at the most power that it can afford."""
+        if c >= tau:
+            return mp.inf
+        t = tau - c
+        full = self.p * t
+        left = full if mp.isinf(self.e) else min(full, self.e - self.compute_j(c))
+        load = self.bits * mp.log(2)
+        assert self.cn0 is not None
+        # With v = bits ln 2 / (b t), (e^v - 1) / v = joules over those at no SNR at all.
+        over = left * self.cn0 / (self.p * load)
+        if over <= 1:
+            return mp.inf
+        v = bisect(lambda v: mp.expm1(v) >= over * v, mpf(0), 2 * mp.log(over) + 2, 25)
+        return load / (v * t)
+
     def ever_hz(self) -> mpf | None:
         """The Hz that it needs at the lowest frequency with all the time there is.
 
@@ -119,6 +161,7 @@ class PreciseLaws:
 
     def __init__(self, seen: Observation, allowance_j: np.ndarray, cluster: int = 0) -> None:
         mp.dps = DIGITS
+        self.power_control = seen.laws.power_control
         self.b = mpf(float(seen.edge_bandwidth_hz[cluster]))
         members = range(int(seen.first_device[cluster]), int(seen.first_device[cluster + 1]))
         self.devices = [PreciseDevice(seen, allowance_j, n) for n in members]
@@ -127,16 +170,23 @@ class PreciseLaws:
         """Whether the cluster can end by tau."""
         total = mpf(0)
         for device in self.devices:
-            t = device.longest_upload(mpf(tau))
-            if t is None:
-                return False
-            total += device.bandwidth(t)
+            if self.power_control:
+                total += device.least_bandwidth(mpf(tau))
+            else:
+                t = device.longest_upload(mpf(tau))
+                total += mp.inf if t is None else device.bandwidth(t)
             if total > self.b:
                 return False
         return True
 
     def feasible_ever(self) -> bool:
         """Whether any tau will do. Only without idle power."""
+        if self.power_control:
+            left = [d.e - d.compute_j(d.slowest) for d in self.devices]
+            return all(
+                joules > d.p * d.bits * mp.log(2) / d.cn0
+                for d, joules in zip(self.devices, left, strict=True)
+            )
         needs = [device.ever_hz() for device in self.devices]
         if any(need is None for need in needs):
             return False

@@ -16,12 +16,12 @@ from fedrt.world.observation import Observation
 
 DIGITS = 60
 CLOSE = 50
-MOST_SECTIONS = 90
+MOST_SECTIONS = 70
 
 
-def bisect(holds: Callable[[mpf], bool], low: mpf, high: mpf, digits: int = CLOSE) -> mpf:
+def bisect(holds: Callable[[mpf], bool], low: mpf, high: mpf) -> mpf:
     """The least point at which a condition holds that does not hold at `low` but at `high`."""
-    while high - low > mpf(10) ** -digits * high:
+    while high - low > mpf(10) ** -CLOSE * high:
         middle = (low + high) / 2
         if holds(middle):
             high = middle
@@ -142,7 +142,11 @@ class PreciseDevice:
         over = left * self.cn0 / (self.p * load)
         if over <= 1:
             return mp.inf
-        v = bisect(lambda v: mp.expm1(v) >= over * v, mpf(0), 2 * mp.log(over) + 2, 25)
+        # Convex, so Newton's steps from right of the root stay there.
+        v, step = 2 * mp.log(over) + 2, mpf(1)
+        while step > mpf(10) ** -25 * v:
+            step = (mp.expm1(v) - over * v) / (mp.exp(v) - over)
+            v -= step
         return load / (v * t)
 
     def ever_hz(self) -> mpf | None:

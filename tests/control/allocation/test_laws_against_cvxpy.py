@@ -74,7 +74,7 @@ def check_against_cvxpy(law, seed, count, record_property):
 
 @pytest.mark.parametrize("law", LAWS)
 def test_equals_cvxpy(law, record_property):
-    check_against_cvxpy(law, 1, 12, record_property)
+    check_against_cvxpy(law, 1, 8, record_property)
 
 
 @pytest.mark.slow
@@ -116,7 +116,7 @@ def grid_hz(seen, allowance_j, n, tau_s, points):
 def test_no_point_of_a_grid_beats_power_control(law):
     rng = np.random.default_rng(5)
     lowered, faster = 0, 0
-    for i in range(48):
+    for i in range(24):
         case = law_case(rng, int(rng.choice([1, 2, 3, 5])), BUDGETS[i % len(BUDGETS)], law)
         full = allocate(case.seen, case.allowance_j)
         full_s = price(as_plan(case.seen, full), case.seen).edge_time_s[0]
@@ -132,14 +132,14 @@ def test_no_point_of_a_grid_beats_power_control(law):
         tau_s, everyone = cost.edge_time_s[0], range(seen.num_devices)
         b_hz = seen.edge_bandwidth_hz[0]
         sooner_s = tau_s * (1 - CVXPY_TOLERANCE)
-        need_hz = sum(grid_hz(seen, kept_j, n, sooner_s, 2001) for n in everyone)
+        need_hz = sum(grid_hz(seen, kept_j, n, sooner_s, 1001) for n in everyone)
         assert need_hz >= b_hz, case.label
         # The grid is a little worse than the best point, and comes close.
-        need_hz = sum(grid_hz(seen, kept_j, n, tau_s * 1.01, 20001) for n in everyone)
+        need_hz = sum(grid_hz(seen, kept_j, n, tau_s * 1.01, 5001) for n in everyone)
         assert need_hz <= 1.01 * b_hz, case.label
         lowered += bool((found.tx_power_w < 0.99 * seen.tx_power_w).any())
         if not full.relaxed[0]:
             faster += tau_s < 0.99 * full_s
             assert tau_s <= full_s * (1 + FEASIBILITY), case.label
-    assert lowered > 10
-    assert faster > 5
+    assert lowered > 5
+    assert faster > 2

@@ -18,7 +18,6 @@ from fedrt.control.allocation.allocate import (
     least_energy_j,
     slowest_energy_j,
 )
-from fedrt.control.allocation.other_laws import needed_hz
 from fedrt.cost.round import price
 from fedrt.cost.uplink import bandwidth_of_rate_hz, most_rate_bps, rate_bps
 from fedrt.world.laws import CpuTables, Laws
@@ -116,8 +115,9 @@ def test_rate_saturates():
     seen = twins()
     least_s = 3e6 * np.log(2) / 3e6
     floor_j = 0.5e-27 * 1e9 * 0.5e9**2
-    assert np.isinf(needed_hz(seen, np.full(2, least_s))).all()
-    assert np.isfinite(needed_hz(seen, np.full(2, least_s * 1.001))).all()
+    cn0_hz = seen.laws.cn0_hz
+    assert np.isinf(bandwidth_of_rate_hz(seen.upload_bits / least_s, cn0_hz)).all()
+    assert np.isfinite(bandwidth_of_rate_hz(seen.upload_bits / (least_s * 1.001), cn0_hz)).all()
     for bandwidth_hz in (2e6, 1e13):
         wide = replace(seen, edge_bandwidth_hz=np.array([bandwidth_hz]))
         below = np.full(2, floor_j + 0.1 * least_s * 0.999999)

@@ -37,7 +37,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.cost.compute import compute_time_s, training_energy_j
+from fedrt.cost.compute import compute_energy_j, compute_time_s, training_energy_j
 from fedrt.cost.round import fixed_energy_j
 from fedrt.cost.uplink import hertz_seconds, seconds_to_send, upload_energy_j
 from fedrt.errors import FedrtError, InputError
@@ -135,7 +135,13 @@ def even_upload_energy_j(seen: Observation) -> FloatArray:
 
 def slowest_compute_energy_j(seen: Observation) -> FloatArray:
     """The joules of each device's training at its lowest CPU frequency."""
-    return training_energy_j(seen, seen.cycles, seen.cpu_min_hz)
+    energy_j = compute_energy_j(seen.cycles, seen.cpu_min_hz, seen.capacitance)
+    tables = seen.laws.cpu
+    if tables is None:
+        return energy_j
+    # The last point of a table is that of the lowest frequency.
+    per_cycle_j = tables.j_per_cycle[tables.first[tables.of_device + 1] - 1]
+    return np.where(tables.of_device >= 0, seen.cycles * per_cycle_j, energy_j)
 
 
 def slowest_energy_j(seen: Observation) -> FloatArray:

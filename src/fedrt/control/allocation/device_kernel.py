@@ -58,15 +58,35 @@ class LawDevices(NamedTuple):
     """Of no length where plans may not lower powers."""
 
 
-class Work(NamedTuple):
-    """What a search keeps for each device while the time of its cluster changes."""
+class Points(NamedTuple):
+    """The points of all tables: see `CpuTables`."""
 
-    early_s: FloatArray
-    """How much before the slowest one it has computed, all at their top frequencies."""
-    left_j: FloatArray
+    s_per_cycle: FloatArray
+    j_per_cycle: FloatArray
+
+
+class Device(NamedTuple):
+    """One device of `LawDevices`: numbers, which compiled functions pass on at no cost."""
+
+    k: float
+    cn0_hz: float
+    w: float
+    a: float
+    cycles: float
+    p: float
+    spare_j: float
+    idle_w: float
+    f_min: float
+    f_max: float
+    first: int
+    """The first of its table's points, or -1 where its energy follows the cubic law."""
+    last: int
+    top: float
+    """The highest frequency that its allowance lets it compute at."""
+    left_j: float
     """What the allowance leaves for the upload at the top frequency."""
-    drop: FloatArray
-    """How much slower than at the top it computes: in Hz, with a table in s."""
+    early_s: float
+    """How much before the slowest one it has computed, all at their top frequencies."""
 
 
 @compiled(error_model="numpy")
@@ -119,42 +139,41 @@ def bandwidth_for(
 
 
 @compiled(error_model="numpy")
-def top_hz(fleet: LawDevices, n: int) -> tuple[float, float]:  # pragma: no cover - compiled
+def top_hz(d: Device, points: Points) -> tuple[float, float]:  # pragma: no cover - compiled
     """The highest frequency that the allowance lets a device compute at.
 
     With it the joules that are then left for the upload.
     """
-    spare_j, f_min, f_max = fleet.spare_j[n], fleet.f_min[n], fleet.f_max[n]
-    if fleet.table[n] < 0:
-        left_j = spare_j - fleet.a[n] * (f_max - f_min) * (f_max + f_min)
+    if d.first < 0:
+        left_j = d.spare_j - d.a * (d.f_max - d.f_min) * (d.f_max + d.f_min)
         if left_j >= 0.0:
-            return f_max, left_j
-        return min(f_max, np.sqrt(f_min * f_min + spare_j / fleet.a[n])), 0.0
-    first, last = fleet.points[fleet.table[n]], fleet.points[fleet.table[n] + 1] - 1
-    s, j, cycles = fleet.s_per_cycle, fleet.j_per_cycle, fleet.cycles[n]
-    left_j = spare_j - cycles * (j[first] - j[last])
+            return d.f_max, left_j
+        return min(d.f_max, np.sqrt(d.f_min * d.f_min + d.spare_j / d.a)), 0.0
+    s, j = points.s_per_cycle, points.j_per_cycle
+    left_j = d.spare_j - d.cycles * (j[d.first] - j[d.last])
     if left_j >= 0.0:
-        return f_max, left_j
-    i = last - 1
-    while i > first and spare_j > cycles * (j[i] - j[last]):
+        return d.f_max, left_j
+    i = d.last - 1
+    while i > d.first and d.spare_j > d.cycles * (j[i] - j[d.last]):
         i -= 1
-    part = (spare_j / cycles - (j[i + 1] - j[last])) / (j[i] - j[i + 1])
+    part = (d.spare_j / d.cycles - (j[i + 1] - j[d.last])) / (j[i] - j[i + 1])
     return 1.0 / (s[i + 1] - part * (s[i + 1] - s[i])), 0.0
 
 
 @compiled(error_model="numpy")
-def computing_s(
-    fleet: LawDevices, n: int, top: float, drop: float
-) -> float:  # pragma: no cover - compiled
-    """The seconds that a device computes."""
-    if fleet.table[n] < 0:
-        return fleet.w[n] / max(top - drop, fleet.f_min[n])
-    return fleet.w[n] / top + drop
+def computing_s(d: Device, drop: float) -> float:  # pragma: no cover - compiled
+    """The seconds that a device computes; `drop` is how much slower than at its top it is.
+
+    In Hz, with a table in s.
+    """
+    if d.first < 0:
+        return d.w / max(d.top - drop, d.f_min)
+    return d.w / d.top + drop
 
 
 @compiled(error_model="numpy")
 def _along_table(
-    fleet: LawDevices, n: int, top: float, left_j: float, t: float
+    d: Device, points: Points, t: float
 ) -> tuple[float, float, float]:  # pragma: no cover - compiled
     """How many seconds longer than at the top a device with a table computes to afford its upload.
 
@@ -162,69 +181,69 @@ def _along_table(
     `t` is the time for the upload at the top. 0 joules a second: even at the lowest frequency
     sending until the end costs too much.
     """
-    table, w, p = fleet.table[n], fleet.w[n], fleet.p[n]
-    s, j = fleet.s_per_cycle, fleet.j_per_cycle
-    here_s, delay_s = w / top, 0.0
-    over_j = p * t - left_j
-    for i in range(fleet.points[table], fleet.points[table + 1] - 1):
-        length_s = w * s[i + 1] - here_s
+    s, j = points.s_per_cycle, points.j_per_cycle
+    here_s, delay_s, left_j = d.w / d.top, 0.0, d.left_j
+    over_j = d.p * t - left_j
+    for i in range(d.first, d.last):
+        length_s = d.w * s[i + 1] - here_s
         if length_s <= 0.0:
             continue
-        g = fleet.cycles[n] * (j[i] - j[i + 1]) / (w * (s[i + 1] - s[i]))
-        if over_j <= (p + g) * length_s:
-            more_s = over_j / (p + g)
+        g = d.cycles * (j[i] - j[i + 1]) / (d.w * (s[i + 1] - s[i]))
+        if over_j <= (d.p + g) * length_s:
+            more_s = over_j / (d.p + g)
             return delay_s + more_s, left_j + g * more_s, g
-        over_j -= (p + g) * length_s
+        over_j -= (d.p + g) * length_s
         left_j += g * length_s
         delay_s += length_s
-        here_s = w * s[i + 1]
-    return delay_s, fleet.spare_j[n], 0.0
+        here_s = d.w * s[i + 1]
+    return delay_s, d.spare_j, 0.0
 
 
 @compiled(error_model="numpy")
 def longest_upload(
-    fleet: LawDevices, work: Work, n: int, extra: float
-) -> tuple[float, float]:  # pragma: no cover - compiled
+    d: Device, points: Points, extra: float, drop: float
+) -> tuple[float, float, float]:  # pragma: no cover - compiled
     """The longest upload at full power that a device can afford, and its gain per second of tau.
 
+    With them the drop of its computing; the given one must be no more, and starts the search.
     0 where it can afford none.
     """
-    t = work.early_s[n] + extra
-    p, left_j, top = fleet.p[n], work.left_j[n], fleet.cpu_hz[n]
-    if not (p > 0.0 and p * t > left_j):
-        return t, 1.0
-    if fleet.table[n] >= 0:
-        delay, energy_j, g = _along_table(fleet, n, top, left_j, t)
-        work.drop[n] = delay
+    t = d.early_s + extra
+    if not (d.p > 0.0 and d.p * t > d.left_j):
+        return t, 1.0, drop
+    if d.first >= 0:
+        delay, energy_j, g = _along_table(d, points, t)
         if g > 0.0:
-            return energy_j / p, g / (p + g)
-        return _waiting_upload(p, fleet.idle_w[n], fleet.spare_j[n], t - delay)
-    a, pw, f_min = fleet.a[n], p * fleet.w[n], fleet.f_min[n]
-    most = top - f_min
-    if left_j == 0.0:
-        most = fleet.spare_j[n] / a / (top + f_min)  # the same, less rounding
-    over = p * t - left_j
-    slope = over + pw / top - a * top * top
-    x = crossing_drop_hz(work.drop[n], top, a, pw, over, slope, most)
-    work.drop[n] = x
-    f = top - x
-    at_end = t - fleet.w[n] * x / (top * f)
-    if x >= most and p * at_end >= fleet.spare_j[n]:
-        return _waiting_upload(p, fleet.idle_w[n], fleet.spare_j[n], at_end)
-    curve = 2.0 * a * f * f * f
-    return (left_j + a * x * (top + f)) / p, curve / (curve + pw)
+            return energy_j / d.p, g / (d.p + g), delay
+        t, gain = _waiting_upload(d, t - delay)
+        return t, gain, delay
+    pw = d.p * d.w
+    most = d.top - d.f_min
+    if d.left_j == 0.0:
+        most = d.spare_j / d.a / (d.top + d.f_min)  # the same, less rounding
+    over = d.p * t - d.left_j
+    slope = over + pw / d.top - d.a * d.top * d.top
+    x = crossing_drop_hz(drop, d.top, d.a, pw, over, slope, most)
+    f = d.top - x
+    at_end = t - d.w * x / (d.top * f)
+    if x >= most and d.p * at_end >= d.spare_j:
+        t, gain = _waiting_upload(d, at_end)
+        return t, gain, x
+    curve = 2.0 * d.a * f * f * f
+    return (d.left_j + d.a * x * (d.top + f)) / d.p, curve / (curve + pw), x
 
 
 @compiled(error_model="numpy")
 def _waiting_upload(
-    p: float, idle_w: float, spare_j: float, until_s: float
+    d: Device, until_s: float
 ) -> tuple[float, float]:  # pragma: no cover - compiled
     """The longest upload of a device that, at its lowest frequency, cannot send until the end.
 
     It then waits: p t + idle (until - t) = spare.
     """
-    if idle_w == 0.0:
-        return spare_j / p, 0.0
-    if idle_w >= p:
+    if d.idle_w == 0.0:
+        return d.spare_j / d.p, 0.0
+    if d.idle_w >= d.p:
         return 0.0, 0.0
-    return (spare_j - idle_w * until_s) / (p - idle_w), -idle_w / (p - idle_w)
+    less_w = d.p - d.idle_w
+    return (d.spare_j - d.idle_w * until_s) / less_w, -d.idle_w / less_w

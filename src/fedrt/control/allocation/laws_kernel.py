@@ -5,12 +5,15 @@ Kept apart because importing it loads numba. The mathematics is in `other_laws`.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.control.allocation.device_kernel import (
+    Device,
     LawDevices,
-    Work,
+    Points,
     bandwidth_for,
     computing_s,
     longest_upload,
@@ -21,6 +24,7 @@ from fedrt.control.allocation.power_kernel import least_bandwidth
 from fedrt.system.jit import compiled
 
 BoolArray = NDArray[np.bool_]
+FloatArray = NDArray[np.float64]
 
 # Newton's method gains digits quadratically once close; these only stop a stall at rounding.
 MOST_STEPS = 1000
@@ -32,6 +36,40 @@ FITS = 1e-12
 MET = 1e-14
 
 
+class Work(NamedTuple):
+    """What a search keeps for each device while the time of its cluster changes."""
+
+    early_s: FloatArray
+    """How much before the slowest one it has computed, all at their top frequencies."""
+    left_j: FloatArray
+    """What the allowance leaves for the upload at the top frequency, which `cpu_hz` has."""
+    drop: FloatArray
+    """How much slower than at the top it computes: in Hz, with a table in s."""
+
+
+@compiled(error_model="numpy", inline="always")
+def _device(fleet: LawDevices, work: Work, n: int) -> Device:  # pragma: no cover - compiled
+    """One device's numbers."""
+    table = fleet.table[n]
+    return Device(
+        fleet.k[n],
+        fleet.cn0_hz[n],
+        fleet.w[n],
+        fleet.a[n],
+        fleet.cycles[n],
+        fleet.p[n],
+        fleet.spare_j[n],
+        fleet.idle_w[n],
+        fleet.f_min[n],
+        fleet.f_max[n],
+        fleet.points[table] if table >= 0 else -1,
+        fleet.points[table + 1] - 1 if table >= 0 else -1,
+        fleet.cpu_hz[n],
+        work.left_j[n],
+        work.early_s[n],
+    )
+
+
 @compiled(error_model="numpy")
 def _prepare(
     fleet: LawDevices, work: Work, part: tuple[int, int], b: float
@@ -41,14 +79,33 @@ def _prepare(
     In it each device computes at its top and then sends over all of the bandwidth.
     """
     base, extra = 0.0, 0.0
+    points = Points(fleet.s_per_cycle, fleet.j_per_cycle)
     for n in range(part[0], part[1]):
-        fleet.cpu_hz[n], work.left_j[n] = top_hz(fleet, n)
+        fleet.cpu_hz[n], work.left_j[n] = top_hz(_device(fleet, work, n), points)
         work.drop[n] = 0.0
         base = max(base, fleet.w[n] / fleet.cpu_hz[n])
     for n in range(part[0], part[1]):
         work.early_s[n] = base - fleet.w[n] / fleet.cpu_hz[n]
         extra = max(extra, send_s(fleet.k[n], fleet.cn0_hz[n], b) - work.early_s[n])
     return base, extra
+
+
+@compiled(error_model="numpy")
+def ever_needed_hz(fleet: LawDevices) -> FloatArray:  # pragma: no cover - compiled
+    """The bandwidth that each device needs however long it takes; inf where none does.
+
+    It computes at its lowest frequency and sends for as long as it can afford, with power control
+    for ever. 0 where it can do so at full power.
+    """
+    found = np.zeros(len(fleet.k))
+    control = len(fleet.tx_power_w) > 0
+    for n in range(len(found)):
+        p, spare_j = fleet.p[n], fleet.spare_j[n]
+        if p > 0.0 and spare_j < np.inf:
+            found[n] = bandwidth_for(fleet.k[n], fleet.cn0_hz[n], spare_j / p)[0]
+            if control and found[n] < np.inf:
+                found[n] = 0.0
+    return found
 
 
 @compiled(error_model="numpy")
@@ -61,18 +118,22 @@ def _need(
     no step helps it.
     """
     need, fall, push = 0.0, 0.0, 0.0
+    points = Points(fleet.s_per_cycle, fleet.j_per_cycle)
     control = len(fleet.tx_power_w) > 0
     for n in range(part[0], part[1]):
+        d = _device(fleet, work, n)
         if control:
-            hz, less, t, gain = least_bandwidth(fleet, work, n, extra)
+            found = least_bandwidth(d, points, extra, work.drop[n])
+            hz, less, gain = found.hz, found.fall, found.gain
+            work.drop[n], fleet.tx_power_w[n] = found.drop, found.tx_power_w
             # Where the need has a pole, to a little beyond it.
-            beyond = 1.0 + min(0.01, 0.25 * fleet.cn0_hz[n] / b)
-            short = fleet.k[n] * beyond - t if hz == np.inf else 0.0
+            beyond = 1.0 + min(0.01, 0.25 * d.cn0_hz / b)
+            short = d.k * beyond - found.full_s if hz == np.inf else 0.0
         else:
-            t, gain = longest_upload(fleet, work, n, extra)
-            hz, less = bandwidth_for(fleet.k[n], fleet.cn0_hz[n], t)
+            t, gain, work.drop[n] = longest_upload(d, points, extra, work.drop[n])
+            hz, less = bandwidth_for(d.k, d.cn0_hz, t)
             less *= gain
-            short = send_s(fleet.k[n], fleet.cn0_hz[n], b) - t if hz > b else 0.0
+            short = send_s(d.k, d.cn0_hz, b) - t if hz > b else 0.0
         fleet.bandwidth_hz[n] = hz
         need += hz
         if hz < np.inf:
@@ -171,10 +232,10 @@ def _search_blocks(
 @compiled(error_model="numpy")
 def _end_s(fleet: LawDevices, work: Work, n: int) -> float:  # pragma: no cover - compiled
     """When a device ends."""
-    seconds = computing_s(fleet, n, fleet.cpu_hz[n], work.drop[n])
-    k, cn0_hz = fleet.k[n], fleet.cn0_hz[n]
+    d = _device(fleet, work, n)
+    seconds, k, cn0_hz = computing_s(d, work.drop[n]), d.k, d.cn0_hz
     if len(fleet.tx_power_w) > 0:
-        part = fleet.tx_power_w[n] / fleet.p[n]
+        part = fleet.tx_power_w[n] / d.p
         k, cn0_hz = k / part, cn0_hz * part
     return seconds + send_s(k, cn0_hz, fleet.bandwidth_hz[n])
 
@@ -226,7 +287,7 @@ def solve_clusters_by_laws(
             if block_hz > 0.0:
                 latest = max(latest, _end_s(fleet, work, n))
         for n in range(part[0], part[1]):
-            seconds = computing_s(fleet, n, fleet.cpu_hz[n], work.drop[n])
+            seconds = computing_s(_device(fleet, work, n), work.drop[n])
             if block_hz > 0.0 and fleet.idle_w[n] > 0.0:
                 # What rounding up to blocks has gained: computing for longer saves what waiting
                 # would cost.

@@ -75,7 +75,7 @@ from fedrt.control.allocation.allocate import (
     slowest_energy_j,
     whole_blocks,
 )
-from fedrt.cost.uplink import bandwidth_of_rate_hz, hertz_seconds
+from fedrt.cost.uplink import hertz_seconds
 from fedrt.errors import FedrtError
 from fedrt.world.laws import CUBIC
 from fedrt.world.observation import Observation
@@ -87,46 +87,27 @@ FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
 
-def needed_hz(seen: Observation, upload_s: FloatArray) -> FloatArray:
-    """The bandwidth of an upload at full power that takes the given seconds; inf if none does."""
-    cn0_hz = seen.laws.cn0_hz
-    with np.errstate(divide="ignore"):
-        if cn0_hz is None:
-            return hertz_seconds(seen.upload_bits, seen.snr) / upload_s
-        rate = np.where(upload_s > 0, seen.upload_bits / upload_s, np.inf)
-    endless = rate == 0.0
-    return np.where(endless, 0.0, bandwidth_of_rate_hz(np.where(endless, 1.0, rate), cn0_hz))
-
-
 def feasible_by_laws(seen: Observation, spare_j: FloatArray) -> BoolArray:
     """For each cluster, whether some allocation keeps all allowances: see `feasible_clusters`."""
-    fits = _fits_without_idling(seen, spare_j)
+    fits = _fits_without_idling(seen, spare_j, slowest_energy_j(seen))
     if seen.laws.idle_power_w is None or not fits.any():
         return fits
     return fits & _solve(seen, np.where(fits[seen.edge_of_device], spare_j, np.inf), None)[1]
 
 
-def _fits_without_idling(seen: Observation, spare_j: FloatArray) -> BoolArray:
-    """For each cluster, whether some allocation keeps all allowances if waiting costs nothing.
+def _fits_without_idling(seen: Observation, spare_j: FloatArray, floor_j: FloatArray) -> BoolArray:
+    """For each cluster, whether some allocation keeps all allowances if waiting costs nothing."""
+    from fedrt.control.allocation.laws_kernel import ever_needed_hz
 
-    Each device computes at its lowest frequency and sends for as long as it can afford; with power
-    control for ever.
-    """
-    laws = seen.laws
-    p, limited = seen.tx_power_w, (seen.tx_power_w > 0) & np.isfinite(spare_j)
-    floor_j = slowest_energy_j(seen)
+    limited = (seen.tx_power_w > 0) & np.isfinite(spare_j)
     computes = np.where(limited, spare_j > 0, spare_j >= -FITS * floor_j)
-    upload_s = np.where(limited, np.maximum(spare_j, 0.0), 1.0) / np.where(limited, p, 1.0)
-    need_hz = np.where(limited, needed_hz(seen, upload_s), 0.0)
-    if laws.power_control:
-        need_hz = np.where(np.isfinite(need_hz), 0.0, np.inf)
+    need_hz = ever_needed_hz(_devices(seen, spare_j, None))
     need_hz = np.where(computes, need_hz, np.inf)
-    if laws.block_hz is not None:
-        return _fitting_blocks(seen, need_hz, laws.block_hz)
-    need_hz = seen.sum_by_edge(need_hz)
-    endless = seen.sum_by_edge((~limited).astype(np.float64)) > 0
-    b = seen.edge_bandwidth_hz
-    fits: BoolArray = np.where(endless, need_hz < b, need_hz <= b * (1 + FITS))
+    if seen.laws.block_hz is not None:
+        return _fitting_blocks(seen, need_hz, seen.laws.block_hz)
+    endless = seen.sum_by_edge((need_hz == 0.0).astype(np.float64)) > 0
+    total_hz, b = seen.sum_by_edge(need_hz), seen.edge_bandwidth_hz
+    fits: BoolArray = np.where(endless, total_hz < b, total_hz <= b * (1 + FITS))
     return fits
 
 
@@ -142,8 +123,9 @@ def allocate_by_laws(
 ) -> Allocation:
     """The allocation with the least time in every cluster, whatever the laws: see `allocate`."""
     check_blocks(seen)
-    spare_j = allowance_j - slowest_energy_j(seen)
-    relaxed = ~_fits_without_idling(seen, spare_j)
+    floor_j = slowest_energy_j(seen)
+    spare_j = allowance_j - floor_j
+    relaxed = ~_fits_without_idling(seen, spare_j, floor_j)
     found, fits = _solve(seen, _granted_j(seen, spare_j, relaxed), slowdown)
     if not fits.all():
         # Allowances that the wait for others breaks.

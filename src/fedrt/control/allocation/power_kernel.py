@@ -5,11 +5,13 @@ Kept apart because importing it loads numba. The mathematics is in `other_laws`.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from fedrt.control.allocation.device_kernel import (
-    LawDevices,
-    Work,
+    Device,
+    Points,
     bandwidth_for,
     longest_upload,
     snr_of_share,
@@ -17,46 +19,45 @@ from fedrt.control.allocation.device_kernel import (
 from fedrt.system.jit import compiled
 
 MOST_STEPS = 200
-# At the best delay the bandwidth's slope is zero: this much of it changes the bandwidth by the
-# square.
-SLOPE = 1e-7
+# At the best delay the logarithm of the bandwidth's rise over its fall is zero. This much of it is
+# worth its square of the bandwidth.
+SLOPE = 1e-6
 ROUNDING = 1e-15
 
 
 @compiled(error_model="numpy")
 def _saved(
-    fleet: LawDevices, n: int, top: float, delay_s: float
+    d: Device, points: Points, delay_s: float
 ) -> tuple[float, float]:  # pragma: no cover - compiled
     """The joules saved by computing for longer than at the top frequency, and per second more."""
-    w = fleet.w[n]
-    if fleet.table[n] < 0:
-        f = 1.0 / (1.0 / top + delay_s / w)
-        drop = delay_s * f * top / w
-        return fleet.a[n] * drop * (top + f), 2.0 * fleet.a[n] * f * f * f / w
-    table, s, j = fleet.table[n], fleet.s_per_cycle, fleet.j_per_cycle
-    here_s, saved_j, g = w / top, 0.0, 0.0
-    for i in range(fleet.points[table], fleet.points[table + 1] - 1):
-        length_s = w * s[i + 1] - here_s
+    if d.first < 0:
+        f = 1.0 / (1.0 / d.top + delay_s / d.w)
+        drop = delay_s * f * d.top / d.w
+        return d.a * drop * (d.top + f), 2.0 * d.a * f * f * f / d.w
+    s, j = points.s_per_cycle, points.j_per_cycle
+    here_s, saved_j, g = d.w / d.top, 0.0, 0.0
+    for i in range(d.first, d.last):
+        length_s = d.w * s[i + 1] - here_s
         if length_s <= 0.0:
             continue
-        g = fleet.cycles[n] * (j[i] - j[i + 1]) / (w * (s[i + 1] - s[i]))
+        g = d.cycles * (j[i] - j[i + 1]) / (d.w * (s[i + 1] - s[i]))
         if delay_s <= length_s:
             return saved_j + g * delay_s, g
         saved_j += g * length_s
         delay_s -= length_s
-        here_s = w * s[i + 1]
+        here_s = d.w * s[i + 1]
     return saved_j, g
 
 
 @compiled(error_model="numpy")
 def _rises(
-    fleet: LawDevices, n: int, t: float, energy_j: float, g: float
+    d: Device, t: float, energy_j: float, g: float
 ) -> tuple[float, float]:  # pragma: no cover - compiled
     """Whether one second more of computing asks for more bandwidth (> 0) or less (< 0).
 
     As a logarithm, and with it log(1 + SNR) of an upload that takes t seconds and all the joules.
     """
-    y = snr_of_share(fleet.p[n] * fleet.k[n] / energy_j)
+    y = snr_of_share(d.p * d.k / energy_j)
     if not y > 0.0:
         return -np.inf, 0.0
     v = np.log1p(y)
@@ -66,79 +67,91 @@ def _rises(
 
 
 @compiled(error_model="numpy")
-def least_bandwidth(
-    fleet: LawDevices, work: Work, n: int, extra: float
-) -> tuple[float, float, float, float]:  # pragma: no cover - compiled
-    """The least bandwidth with which a device ends in time, and its fall per second of tau.
+def _delay_s(d: Device, drop: float) -> float:  # pragma: no cover - compiled
+    """How much longer than at its top frequency a device computes."""
+    return drop if d.first >= 0 else d.w * drop / (d.top * (d.top - drop))
 
-    With them its upload time at full power, and what that gains per second of tau.
-    `work.drop` and `tx_power_w` get the computing and the power that go with it.
-    """
-    top, left_j, p = fleet.cpu_hz[n], work.left_j[n], fleet.p[n]
-    all_s = work.early_s[n] + extra
-    full_s, gain = longest_upload(fleet, work, n, extra)
-    fleet.tx_power_w[n] = p
-    hz, fall = bandwidth_for(fleet.k[n], fleet.cn0_hz[n], full_s)
-    if not p * all_s > left_j:
-        return hz, fall * gain, full_s, gain
-    if fleet.table[n] >= 0:
-        end_s = work.drop[n]
-    else:
-        end_s = fleet.w[n] * work.drop[n] / (top * (top - work.drop[n]))
+
+class Need(NamedTuple):
+    """The least bandwidth with which a device ends in time, and what goes with it."""
+
+    hz: float
+    fall: float
+    """How fast the bandwidth falls with tau."""
+    full_s: float
+    """The longest upload at full power."""
+    gain: float
+    """How fast that grows with tau."""
+    drop: float
+    """How much slower than at its top frequency the device computes: see `computing_s`."""
+    tx_power_w: float
+
+
+@compiled(error_model="numpy")
+def least_bandwidth(
+    d: Device, points: Points, extra: float, drop: float
+) -> Need:  # pragma: no cover - compiled
+    """The least bandwidth with which a device ends in time; `drop` is where the search begins."""
+    before_s = _delay_s(d, drop)
+    all_s = d.early_s + extra
+    full_s, gain, drop = longest_upload(d, points, extra, drop)
+    hz, fall = bandwidth_for(d.k, d.cn0_hz, full_s)
+    if not d.p * all_s > d.left_j:
+        return Need(hz, fall * gain, full_s, gain, drop, d.p)
+    delay_s = _delay_s(d, drop)
     waits = not gain > 0.0
-    energy_j = fleet.spare_j[n] if waits else p * full_s
-    t = all_s - end_s if waits else full_s
-    g = _saved(fleet, n, top, end_s)[1]
-    slope, v = _rises(fleet, n, t, energy_j, g)
+    energy_j = d.spare_j if waits else d.p * full_s
+    t = all_s - delay_s if waits else full_s
+    slope, v = _rises(d, t, energy_j, _saved(d, points, delay_s)[1])
     if slope <= 0.0 and not waits:
-        return hz, fall * gain, full_s, gain
-    delay_s = end_s
+        return Need(hz, fall * gain, full_s, gain, drop, d.p)
     if slope > 0.0:
-        delay_s, energy_j, v = _best_delay(fleet, n, (top, left_j, all_s), end_s)
+        delay_s, energy_j, v = _best_delay(d, points, all_s, before_s, delay_s, slope)
         t = all_s - delay_s
+        drop = delay_s if d.first >= 0 else delay_s * d.top / (d.w / d.top + delay_s)
     if v == 0.0:
-        return np.inf, np.inf, full_s, gain
-    if fleet.table[n] >= 0:
-        work.drop[n] = delay_s
-    else:
-        work.drop[n] = delay_s * top / (fleet.w[n] / top + delay_s)
-    fleet.tx_power_w[n] = energy_j / t
-    hz = fleet.k[n] * fleet.cn0_hz[n] / (v * t)
-    return hz, hz / t, full_s, gain
+        return Need(np.inf, np.inf, full_s, gain, drop, d.p)
+    hz = d.k * d.cn0_hz / (v * t)
+    return Need(hz, hz / t, full_s, gain, drop, min(energy_j / t, d.p))
 
 
 @compiled(error_model="numpy")
 def _best_delay(
-    fleet: LawDevices, n: int, start: tuple[float, float, float], end_s: float
+    d: Device, points: Points, all_s: float, guess_s: float, high: float, at_high: float
 ) -> tuple[float, float, float]:  # pragma: no cover - compiled
-    """The delay before `end_s` at which the bandwidth no longer falls.
+    """The delay before `high` at which the bandwidth no longer falls.
 
-    With it the joules left for the upload, and log(1 + SNR).
+    With it the joules left for the upload, and log(1 + SNR). By false position, in which the value
+    of an end that stays is halved (the Illinois rule); `at_high` is the value at the right end.
     """
-    top, left_j, all_s = start
-    g = _saved(fleet, n, top, 0.0)[1]
-    slope, v = _rises(fleet, n, all_s, left_j, g) if left_j > 0.0 else (-np.inf, 0.0)
-    if slope >= 0.0:
-        return 0.0, left_j, v
-    low, high, at_low, at_high = 0.0, end_s, slope, np.inf
-    energy_j, delay_s = left_j, 0.0
+    low, at_low = 0.0, np.nan
+    energy_j, delay_s, v, side = d.left_j, 0.0, 0.0, 0
     for step in range(MOST_STEPS):
-        delay_s = 0.5 * (low + high)
-        if at_low > -np.inf and at_high < np.inf and step % 3 != 2:
+        if step == 0 and low < guess_s < high:
+            delay_s = guess_s
+        elif np.isnan(at_low) and side > 0:
+            delay_s = 0.0
+        elif at_low > -np.inf and at_high < np.inf and step % 8 != 7:
             delay_s = low + (high - low) * at_low / (at_low - at_high)
-        saved_j, g = _saved(fleet, n, top, delay_s)
-        energy_j = left_j + saved_j
-        slope, v = _rises(fleet, n, all_s - delay_s, energy_j, g)
-        if abs(slope) <= SLOPE:
+        else:
+            delay_s = 0.5 * (low + high)
+        saved_j, g = _saved(d, points, delay_s)
+        energy_j = d.left_j + saved_j
+        slope, v = (-np.inf, 0.0)
+        if energy_j > 0.0:
+            slope, v = _rises(d, all_s - delay_s, energy_j, g)
+        if abs(slope) <= SLOPE or (delay_s == 0.0 and slope > 0.0):
             break
         if slope < 0.0:
-            low, at_low = delay_s, slope
+            at_high *= 0.5 if side < 0 else 1.0
+            low, at_low, side = delay_s, slope, -1
         else:
-            high, at_high = delay_s, slope
+            at_low *= 0.5 if side > 0 else 1.0
+            high, at_high, side = delay_s, slope, 1
         if high - low <= ROUNDING * high:
             # A bend of a table: its right side is feasible.
             delay_s = high
-            energy_j = left_j + _saved(fleet, n, top, high)[0]
-            v = _rises(fleet, n, all_s - high, energy_j, 1.0)[1]
+            energy_j = d.left_j + _saved(d, points, high)[0]
+            v = _rises(d, all_s - high, energy_j, 1.0)[1]
             break
     return delay_s, energy_j, v

@@ -11,6 +11,7 @@ from support.tiny import as_options, tiny
 
 from fedrt.cli import main
 from fedrt.policies import make_policy
+from fedrt.report.learning import class_words
 from fedrt.runs.loop import make_world
 from fedrt.studies.estimates import estimate_run
 
@@ -59,3 +60,13 @@ def test_a_class_without_devices_and_a_fleet_without_classes():
     assert found["none-of-it"]["energy_j_mean"] is found["none-of-it"]["critical_share"] is None
     assert found["all"]["energy_j_mean"] == summary["energy_j_mean"]
     assert summary == estimate_run(make_world(tiny(), 0), make_policy("fedrt"))
+
+
+def test_a_run_and_a_check_say_the_classes(capsys):
+    summary = estimate_run(make_world(tiny(CLASSES), 0), make_policy("fedrt"))
+    words = {name: class_words(each) for name, each in summary["classes"].items()}
+    assert words["phone"].startswith("5 devices, ")
+    assert "over budget by" in words["watch"]
+    assert main(["scenario", "check", "quickstart", *as_options(CLASSES)]) == 0
+    said = "quickstart: valid, 7 devices (5 phone, 2 watch) on 3 edge servers\n"
+    assert capsys.readouterr().out.endswith(said)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from support.paths import EXAMPLES
 from support.tiny import tiny
 
 from fedrt.errors import InputError
 from fedrt.scenario import load_scenario, read_scenario, scenario_text
+from fedrt.scenario.classes import with_setting
 from fedrt.scenario.model import Fleet
 from fedrt.scenario.placing import class_of_devices
-from fedrt.scenario.tables.fields import PerDevice
+from fedrt.scenario.tables.fields import PerDevice, table_of
+from fedrt.scenario.tables.toml_text import plain_toml
 from fedrt.world.fleet import FleetArrays, draw_fleet
 
 # Of 7 devices in clusters of 2, 3 and 2: 0.7 x 7 = 4.9, so 5 phones: 1.43, 2.14, 1.43 of 5 are
@@ -103,6 +106,41 @@ def test_the_text_of_a_scenario_keeps_its_classes():
     scenario = tiny(CLASSES, "fleet.classes.phone={share=1.0,cpu_max_hz={uniform=[3e9,4e9]}}")
     for each in (scenario, tiny(CLASSES, settings, "fleet.classes.phone.share=1")):
         assert read_scenario(scenario_text(each)) == each
+
+
+def test_a_long_text_keeps_classes_with_and_without_tomli_w():
+    """Long tables have sections of their own: [[fleet.classes]], [fleet.classes.capacitance]."""
+    scenario = load_scenario(EXAMPLES / "own_fleet.toml")
+    text = scenario_text(scenario)
+    assert text.count("[[fleet.classes]]") == 2
+    assert read_scenario(text) == scenario
+    assert read_scenario(plain_toml(table_of(scenario))) == scenario
+
+
+def test_what_is_measured_may_be_a_class_s():
+    scenario = tiny(CLASSES, "fleet.classes.watch.cycles_per_sample=measured")
+    assert scenario.needs_measuring
+    fleet = with_setting(scenario.fleet, "cycles_per_sample", "measured", PerDevice(5.0, 5.0))
+    assert not replace(scenario, fleet=fleet).needs_measuring
+    found = draw_fleet(replace(scenario, fleet=fleet), 0)
+    assert_array_equal(found.cycles_per_sample, np.where(found.class_of_device == 1, 5.0, 94.2e6))
+    assert not tiny(CLASSES).needs_measuring
+
+
+def test_classes_have_radios_and_cpus_of_their_own(tmp_path):
+    (tmp_path / "cpu.csv").write_text("hz,power_w\n2e9,1\n3e9,4\n")
+    tables = {"watch": {"idle_power_w": 0.2, "cpu_table": {"file": str(tmp_path / "cpu.csv")}}}
+    scenario = tiny(CLASSES).with_(fleet={"classes": tables})
+    fleet = draw_fleet(scenario, 0)
+    watch = fleet.class_of_device == 1
+    assert_array_equal(fleet.idle_power_w, np.where(watch, 0.2, 0.0))
+    assert fleet.rx_power_w is None
+    assert fleet.cpu is not None
+    assert_array_equal(fleet.cpu.of_device >= 0, watch)
+    with pytest.raises(InputError) as caught:
+        scenario.with_(fleet={"classes": {"watch": {"cpu_table": {"hz": [1e9]}}}})
+    (line,) = caught.value.lines
+    assert line.startswith("scenario.fleet.classes.watch.cpu_table: must have ")
 
 
 def test_classes_change_by_name_in_layers(tmp_path):

@@ -41,6 +41,9 @@ def run_show(args: argparse.Namespace) -> None:
 def run_check(args: argparse.Namespace) -> None:
     """Check that a scenario is valid and its world can be made; print what is wrong."""
     import fedrt
+    from fedrt.scenario.placing import class_counts
 
     fleet = fedrt.check(args.scenario, args.settings).fleet
-    print(f"{args.scenario}: valid, {fleet.num_devices} devices on {fleet.num_edges} edge servers")
+    counts = ", ".join(f"{count} {name}" for name, count in class_counts(fleet).items())
+    devices = f"{fleet.num_devices} devices" + (f" ({counts})" if counts else "")
+    print(f"{args.scenario}: valid, {devices} on {fleet.num_edges} edge servers")

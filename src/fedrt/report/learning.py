@@ -63,6 +63,8 @@ def print_run(summary: Summary, whole_s: float, *, resumed: bool = False) -> Non
     if "stopped" in summary:
         after, why = summary["global_rounds"], summary["stopped"]["why"]
         rows["stopped early"] = f"after {after} global rounds: {why}"
+    for name, each in summary.get("classes", {}).items():
+        rows[f"class {name}"] = class_words(each)
     if "faults" in summary:
         rows |= failure_rows(summary["faults"])
     if "stepped_up" in summary:
@@ -70,6 +72,20 @@ def print_run(summary: Summary, whole_s: float, *, resumed: bool = False) -> Non
     for name, value in rows.items():
         table.add_row(escape(name), escape(value))
     console.print(table)
+
+
+def class_words(found: Mapping[str, Any]) -> str:
+    """The line about the devices of a class: energy, overspend, how often they finish last."""
+    words = [f"{found['devices']} devices"]
+    if found["energy_j_mean"] is not None:
+        words.append(f"{found['energy_j_mean']:.4g} J each on average")
+    if found["over_budget_devices"]:
+        words.append(
+            f"{found['over_budget_devices']} over budget by {found['over_budget_j']:.3g} J"
+        )
+    if found["critical_share"] is not None:
+        words.append(f"last to finish in {found['critical_share']:.1%} of edge rounds")
+    return ", ".join(words)
 
 
 def _further(measure: Measure, name: str, value: float) -> str:

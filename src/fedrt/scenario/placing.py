@@ -51,6 +51,13 @@ def class_of_devices(fleet: Fleet) -> IntArray:
     return np.repeat(numbers, place(classes, sizes, []).ravel())
 
 
+def class_counts(fleet: Fleet) -> dict[str, int]:
+    """How many devices are of each class, by its name."""
+    classes = fleet.classes or ()
+    counts = np.bincount(class_of_devices(fleet), minlength=len(classes)).tolist()
+    return {each.name: counts[k] for k, each in enumerate(classes)}
+
+
 def listed_for(values: Sequence[float], keys: IntArray) -> NDArray[np.float64]:
     """The values of these devices in a list that has one for each of them, or for all devices."""
     listed = np.array(values)

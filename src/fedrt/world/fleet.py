@@ -62,7 +62,7 @@ class FleetArrays:
 def draw_fleet(scenario: Scenario, seed: int) -> FleetArrays:
     """The fleet of a scenario under a seed."""
     fleet, class_of_device = scenario.fleet, class_of_devices(scenario.fleet)
-    groups = [(k, np.flatnonzero(class_of_device == (k or 0))) for k in numbers_of(fleet)]
+    groups = _devices_by_class(fleet, class_of_device)
 
     def values(name: str) -> FloatArray:
         drawn = np.zeros(fleet.num_devices)
@@ -75,12 +75,6 @@ def draw_fleet(scenario: Scenario, seed: int) -> FleetArrays:
     def maybe(name: str) -> FloatArray | None:
         return values(name) if any(settings_in(fleet, name)) else None
 
-    budget_j = np.full(fleet.num_devices, np.inf)
-    for k, keys in groups:
-        budget = budget_of(fleet, k)
-        if budget is not None:
-            form, given = budget
-            budget_j[keys] = draw_values(given, form, keys, seed) * budget_factor(scenario, form)
     cpu, cpu_hz = None, (values("cpu_min_hz"), values("cpu_max_hz"))
     tables, paths = _cpu_tables(fleet)
     if tables:
@@ -94,13 +88,32 @@ def draw_fleet(scenario: Scenario, seed: int) -> FleetArrays:
         tx_power_w=values("tx_power_w"),
         cpu_min_hz=cpu_hz[0],
         cpu_max_hz=cpu_hz[1],
-        energy_budget_j=budget_j,
+        energy_budget_j=draw_budgets_j(scenario, seed),
         idle_power_w=maybe("idle_power_w"),
         rx_power_w=maybe("rx_power_w"),
         cpu=cpu,
         class_of_device=class_of_device,
         class_names=tuple(each.name for each in fleet.classes or ()),
     )
+
+
+def _devices_by_class(
+    fleet: Fleet, class_of_device: NDArray[np.int64]
+) -> list[tuple[int | None, KeyArray]]:
+    """The devices of each class; all of a fleet without classes."""
+    return [(k, np.flatnonzero(class_of_device == (k or 0))) for k in numbers_of(fleet)]
+
+
+def draw_budgets_j(scenario: Scenario, seed: int) -> FloatArray:
+    """The joules that each device may spend in the whole run; inf = no limit."""
+    fleet = scenario.fleet
+    budget_j = np.full(fleet.num_devices, np.inf)
+    for k, keys in _devices_by_class(fleet, class_of_devices(fleet)):
+        budget = budget_of(fleet, k)
+        if budget is not None:
+            form, given = budget
+            budget_j[keys] = draw_values(given, form, keys, seed) * budget_factor(scenario, form)
+    return budget_j
 
 
 def _cpu_tables(fleet: Fleet) -> tuple[dict[int, CpuTable], dict[int, str]]:

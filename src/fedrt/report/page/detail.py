@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,10 +25,8 @@ from fedrt.report.page.saved import (
 )
 from fedrt.report.page.thin import bins, carried_on, mean_by, some_rounds
 from fedrt.scenario import Scenario
-from fedrt.scenario.classes import with_setting
-from fedrt.scenario.model import MEASURED
-from fedrt.scenario.tables.fields import PerDevice
-from fedrt.world.fleet import draw_fleet
+from fedrt.scenario.placing import class_of_devices
+from fedrt.world.fleet import draw_budgets_j, edge_of_devices
 
 MOST_BINS = 80
 """Columns of a heat map; more cannot be distinguished."""
@@ -179,6 +177,15 @@ def _links(
     }
 
 
+def _classes(scenario: Scenario) -> dict[str, Any]:
+    """The class of every device; nothing in a fleet without classes."""
+    fleet = scenario.fleet
+    if not fleet.classes:
+        return {}
+    names = [each.name for each in fleet.classes]
+    return {"class_names": names, "class": packed(class_of_devices(fleet), "i4")}
+
+
 def _devices(
     run: PageRun, rows: Columns, kept: NDArray[np.int64], most: DetailShare
 ) -> dict[str, Any]:
@@ -189,9 +196,9 @@ def _devices(
     place = bin_of_round[rows["global_round"].astype(np.int64, copy=False)] * count + device
     shape = (len(first), count)
     # A device that never took part has no row: it stands as it was drawn.
-    fleet = draw_fleet(_measured(run.said.scenario), run.said.seed)
-    edge, left_j = fleet.edge_of_device.copy(), fleet.energy_budget_j.copy()
-    edge[device] = whole_numbers(rows, "edge", fleet.num_edges, path)
+    scenario = run.said.scenario
+    edge, left_j = edge_of_devices(scenario), draw_budgets_j(scenario, run.said.seed)
+    edge[device] = whole_numbers(rows, "edge", scenario.fleet.num_edges, path)
     left, spent_j = np.full(shape, np.nan), np.zeros(count)
     # Rows come in the order of time: of several for one place, the last one stays.
     left.ravel()[place] = rows["left_j"]
@@ -213,6 +220,7 @@ def _devices(
         "spent_j": packed(spent_j, "f8"),
         "budget_j": packed(budget_j, "f8"),
         "over": packed(overspend_j(spent_j, budget_j) > 0, "u1"),
+        **_classes(scenario),
     }
 
 
@@ -304,12 +312,6 @@ def _step_ups(
         "stepped_up": packed(np.bincount(device[stepped], minlength=count), "i4"),
         "stepped_up_last": packed(last, "i4"),
     }
-
-
-def _measured(scenario: Scenario) -> Scenario:
-    """The scenario with some cycles per sample where they are measured: nothing here needs them."""
-    fleet = with_setting(scenario.fleet, "cycles_per_sample", MEASURED, PerDevice(1.0, 1.0))
-    return replace(scenario, fleet=fleet)
 
 
 def partition(run: PageRun) -> dict[str, Any] | None:

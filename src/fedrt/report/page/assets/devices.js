@@ -50,7 +50,7 @@ function heatDevices() {
     }
     if (members.length === 1) {
       const n = members[0];
-      lines.push(["edge server", String(edge[n])], ["spent of budget", `${sayJoules(spent[n])} of ${sayJoules(budget[n])}`]);
+      lines.push(["edge server", String(edge[n])], ...sayClass(devices, n), ["spent of budget", `${sayJoules(spent[n])} of ${sayJoules(budget[n])}`]);
     }
     if (late.length) lines.push([marked(members.length === 1 ? "▲ over budget" : `▲ ${late.length} over budget`, "over"), ""]);
     return tip(who, lines);
@@ -68,6 +68,11 @@ function heatDevices() {
     marks: rows.flatMap((members, r) => (members.some((n) => over[n]) ? [r] : [])),
     describe: `${name} of devices over rounds; a triangle marks devices over budget`,
   });
+}
+
+// The class of a device, in fleets that have classes.
+function sayClass(devices, n) {
+  return devices.class_names ? [["class", devices.class_names[unpack(devices.class)[n]]]] : [];
 }
 
 function budgetsOption() {
@@ -92,7 +97,7 @@ function budgetsOption() {
       axisPointer: { type: "shadow" },
       formatter: (at) => {
         const n = at[0].dataIndex;
-        const rows = [["spent", make("b", {}, sayJoules(spent[n]))], ["budget", make("b", {}, sayJoules(budget[n]))]];
+        const rows = [...sayClass(devices, n), ["spent", make("b", {}, sayJoules(spent[n]))], ["budget", make("b", {}, sayJoules(budget[n]))]];
         if (over[n]) rows.push([marked("▲ over by", "over"), make("b", {}, sayJoules(spent[n] - budget[n]))]);
         return tip(`device ${n}, edge server ${edge[n]}`, rows);
       },

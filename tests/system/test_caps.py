@@ -11,9 +11,11 @@ from fedrt import validation as checks
 from fedrt.data import formats, originals
 from fedrt.policies import spec
 from fedrt.report import serve
-from fedrt.scenario import load, model, toml_text
+from fedrt.scenario import classes, load, model
+from fedrt.scenario.tables import toml_text
 from fedrt.studies import study, sweep
 from fedrt.system import inputs
+from fedrt.world.logs import convert
 
 UNITS = {"MiB": 2**20, "GiB": 2**30}
 CAPS = {
@@ -30,6 +32,10 @@ CAPS = {
         model.MOST_EDGES,
         model.MOST_ROUNDS,
     ],
+    "files that extend each other": [load.MOST_FILES],
+    "device classes": [classes.MOST_CLASSES],
+    "a log for `fedrt trace convert`": [inputs.MOST_TEXT],
+    "rows of a trace that is made from logs": [convert.MOST_ROWS],
     "combinations of one `fedrt sweep`": [sweep.MOST_POINTS],
     "a policy with its options, as typed": [spec.LONGEST],
     "problems listed for one file": [errors.MOST_LINES],

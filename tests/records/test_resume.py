@@ -82,7 +82,8 @@ VARIANTS = {
     "some take part": ("fedrt", ("learning.participation=0.5",), {"checkpoint_every": 3}),
     "some left out": ("support.halves:Halves", ("rounds.edge_rounds=3",), {"checkpoint_every": 2}),
     "state of its own": ("support.trained:Moody", (), {"checkpoint_every": 2}),
-    "every law": ("support.laws:Quiet", EVERY_LAW, {"checkpoint_every": 2}),
+    "every law": ("fedrt-plus", EVERY_LAW, {"checkpoint_every": 2}),
+    "powers of its own": ("support.laws:Quiet", EVERY_LAW, {"checkpoint_every": 3}),
     "a fleet that fails": (
         "fedrt",
         (

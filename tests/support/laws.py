@@ -149,7 +149,8 @@ def _one_device(
         heard_hz = laws.cn0_hz[n] * power_w / seen.tx_power_w[n]
         bps = hz * math.log2(1 + heard_hz / hz)
     found["compute_s"][n] = cycles / plan.cpu_hz[n]
-    found["upload_s"][n] = seen.upload_bits[n] / bps
+    bits = seen.upload_bits[n] if plan.codec is None else seen.menu.bits[plan.codec[n]]
+    found["upload_s"][n] = bits / bps
     found["upload_j"][n] = power_w * found["upload_s"][n]
     found["compute_j"][n] = cycles * joules_per_cycle(seen, n, float(plan.cpu_hz[n]))
     if laws.listen_s is not None:

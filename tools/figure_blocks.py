@@ -8,6 +8,7 @@ from typing import Any
 
 import gossip_blocks
 import joint_blocks
+import law_blocks
 import plus_blocks
 import training_blocks
 from figure_sources import MEASURED, cell, is_there, measured
@@ -151,6 +152,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "gossip-trained": gossip_blocks.gossip_trained,
     "femnist-methods": training_blocks.femnist_methods,
     "few-labels": training_blocks.few_labels,
+    "law-effects": law_blocks.law_effects,
     "joint-bound": joint_blocks.joint_bound,
     "plus-said": plus_blocks.plus_said,
     "plus-table": plus_blocks.plus_table,

@@ -241,6 +241,27 @@ def horizon(preset: str) -> float:
     return 100 * (times[0] / times[1] - 1)
 
 
+def _law_changes(case: str, policy: str, against: tuple[str, str]) -> list[float]:
+    """The change of time in percent where budgets can be kept."""
+    cases = measured("law_effects").cases
+    columns = ("fmnist-iid", "cifar10-iid, 2 J", "femnist, 2 J")
+
+    def time_s(name: str, who: str, column: str) -> float:
+        return float(np.mean(cases[name][column][who]["total_time_s"]))
+
+    return [100 * (time_s(case, policy, c) / time_s(*against, c) - 1) for c in columns]
+
+
+def law_cost(case: str, policy: str, worst: Callable[[list[float]], float]) -> float:
+    """What a law adds to the time by the paper's laws, in percent: the least or the most."""
+    return worst(_law_changes(case, policy, ("paper", "fedrt")))
+
+
+def law_gap(case: str, policy: str, worst: Callable[[list[float]], float]) -> float:
+    """What planning without a law costs against planning with it, in percent."""
+    return worst(_law_changes(case, policy, (case, "fedrt")))
+
+
 def saved_by_links(preset: str) -> float:
     """What exact links alone save of the time of `fedrt`, in percent."""
     times = [estimated("as shipped", preset, policy) for policy in ("exact_links", "fedrt")]
@@ -276,6 +297,8 @@ def namespace() -> dict[str, Any]:
         below_average,
         late_change,
         mean_hours,
+        law_cost,
+        law_gap,
         augmentation_points,
         left,
         chosen,

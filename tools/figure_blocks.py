@@ -61,6 +61,9 @@ def control() -> str:
     links = data["links, exact and greedy"]
     small = data["fedrt-plus, one decision, 8 edges x 9 devices"]
     large = data["fedrt-plus, one decision, 500 edges x 200 devices"]
+    coded = measured("control_joint")
+    few = coded["fedrt-joint, one decision, 8 edges x 9 devices"]
+    many_coded = coded["fedrt-joint, one decision, 500 edges x 200 devices"]
 
     def ms(each: Any, digits: int) -> str:
         return f"{1000 * each.median_s:.{digits}f}"
@@ -88,6 +91,11 @@ def control() -> str:
             " (aim 5) | | |",
             f"| the same, 500 edges x 200 devices | {large.earlier_edge_round.median_s:.2f} s,"
             f" {large.last_edge_round.median_s:.2f} with links (aim 1) | | |",
+            f"| `fedrt-joint`, a whole decision, 8 edges x 9 devices |"
+            f" {ms(few.earlier_edge_round, 1)} ms, {ms(few.last_edge_round, 1)} with links"
+            " (aim 10) | | |",
+            f"| the same, 500 edges x 200 devices | {many_coded.earlier_edge_round.median_s:.2f} s,"
+            f" {many_coded.last_edge_round.median_s:.2f} with links (aim 2) | | |",
         ]
     )
 

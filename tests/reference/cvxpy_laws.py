@@ -177,13 +177,16 @@ def solve_power(seen: Observation, allowance_j: np.ndarray, near_s: float) -> tu
         sending = sending + q[:, limited] + t[:, limited]
         rows.append(cp.log_sum_exp(cp.vstack([computing, sending]), axis=0) <= 0)
     problem = cp.Problem(cp.Minimize(tau), rows)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            names = ("tol_gap_abs", "tol_gap_rel", "tol_feas")
-            problem.solve(solver=cp.CLARABEL, **dict.fromkeys(names, 1e-9))
-    except cp.SolverError:
-        return "undecided", np.inf
+    names = ("tol_gap_abs", "tol_gap_rel", "tol_feas")
+    for tolerance in (1e-9, 1e-8):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                problem.solve(solver=cp.CLARABEL, **dict.fromkeys(names, tolerance))
+        except cp.SolverError:
+            continue
+        if problem.status in (cp.OPTIMAL, cp.INFEASIBLE):
+            break
     if problem.status == cp.INFEASIBLE:
         return "infeasible", np.inf
     if problem.status != cp.OPTIMAL or b.value is None:

@@ -17,6 +17,7 @@ from fedrt.world.observation import Observation
 DIGITS = 60
 CLOSE = 50
 MOST_SECTIONS = 70
+MOST_HALVINGS = 80
 
 
 def bisect(holds: Callable[[mpf], bool], low: mpf, high: mpf) -> mpf:
@@ -81,6 +82,12 @@ class PreciseDevice:
         left = self.e - self.compute_j(self.slowest) - self.idle * (tau - self.slowest)
         return left / (self.p - self.idle)
 
+    def waits_at(self, tau: mpf) -> bool:
+        """Whether it cannot afford to send until tau even at its lowest frequency."""
+        if mp.isinf(self.e) or tau <= self.slowest:
+            return False
+        return self.compute_j(self.slowest) + self.p * (tau - self.slowest) > self.e
+
     def bandwidth(self, t: mpf) -> mpf:
         """The Hz that end an upload after t seconds."""
         if t <= 0:
@@ -110,9 +117,12 @@ class PreciseDevice:
         By golden section over the computing time. What it minimises has one minimum, which a test
         checks on a grid.
         """
-        low, high = self.fastest, min(self.slowest, tau)
-        if tau <= low:
+        assert self.cn0 is not None
+        # A shorter upload fits into no bandwidth.
+        low, high = self.fastest, min(self.slowest, tau - self.bits * mp.log(2) / self.cn0)
+        if high < low:
             return mp.inf
+        edges = [self._hz_at(tau, c) for c in (low, high)]
         ratio = (mp.sqrt(5) - 1) / 2
         ends = [high - ratio * (high - low), low + ratio * (high - low)]
         found = [self._hz_at(tau, c) for c in ends]
@@ -126,8 +136,7 @@ class PreciseDevice:
                 low, ends[0], found[0] = ends[0], ends[1], found[1]
                 ends[1] = low + ratio * (high - low)
                 found[1] = self._hz_at(tau, ends[1])
-        last = [self._hz_at(tau, c) for c in (self.fastest, min(self.slowest, tau))]
-        return min(*found, *last)
+        return min(*found, *edges)
 
     def _hz_at(self, tau: mpf, c: mpf) -> mpf:
         """The Hz of an upload after c seconds until tau, at the most power that it can afford."""
@@ -183,8 +192,36 @@ class PreciseLaws:
                 return False
         return True
 
+    def feasible_with_idling(self) -> bool:
+        """Whether any tau will do where devices pay for their wait.
+
+        The bandwidth that all need is convex in tau and may rise again: bisection on its slope.
+        """
+        low, high = mp.log(max(d.fastest for d in self.devices)), mpf(200)
+        for _ in range(MOST_HALVINGS):
+            middle = (low + high) / 2
+            needs, paid = [], True
+            for tau in (mp.exp(middle), mp.exp(middle) * (1 + mpf(10) ** -30)):
+                pairs = [(d, d.longest_upload(tau)) for d in self.devices]
+                # It waits, and can no longer pay for both the wait and an upload.
+                paid &= all(
+                    (t is not None and not mp.isinf(d.bandwidth(t))) or not d.waits_at(tau)
+                    for d, t in pairs
+                )
+                hz = [mp.inf if t is None else d.bandwidth(t) for d, t in pairs]
+                needs.append(sum(hz, mpf(0)))
+            if needs[0] <= self.b:
+                return True
+            if paid and (mp.isinf(needs[0]) or needs[1] < needs[0]):
+                low = middle
+            else:
+                high = middle
+        return False
+
     def feasible_ever(self) -> bool:
-        """Whether any tau will do. Only without idle power."""
+        """Whether any tau will do."""
+        if any(device.idle > 0 for device in self.devices):
+            return self.feasible_with_idling()
         if self.power_control:
             left = [d.e - d.compute_j(d.slowest) for d in self.devices]
             return all(

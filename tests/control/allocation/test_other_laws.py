@@ -54,6 +54,7 @@ def check_precisely(case):
     plan = as_plan(case.seen, found)
     assert worst_violation(case.seen, plan, kept_j) <= FEASIBILITY, case.label
     given = PreciseLaws(case.seen, case.allowance_j)
+    # That no time at all is feasible with idle power takes a search of its own: see the CVXPY test.
     if case.seen.laws.idle_power_w is None:
         assert given.feasible_ever() != found.relaxed[0], case.label
     precise = PreciseLaws(case.seen, kept_j) if found.relaxed[0] else given

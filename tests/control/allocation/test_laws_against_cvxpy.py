@@ -50,15 +50,19 @@ def check_against_cvxpy(law, seed, count, record_property):
             verdict, theirs_s = solve_power(seen, allowance_j, time_s)
         else:
             verdict, theirs_s = solve_law(seen, allowance_j)
+        precise = PreciseLaws(seen, allowance_j)
+        off = abs(time_s / theirs_s - 1)
+        if verdict == "solved" and not off <= CVXPY_TOLERANCE:
+            # Where sending is 1e-7 of the energy, a row that is kept to 1e-9 is not kept at all.
+            assert not precise.feasible_at(theirs_s * (1 + FEASIBILITY)), f"{what}: {theirs_s} s"
+            verdict = "undecided"
         tally[f"{law}: CVXPY/Clarabel instances {verdict}"] += 1
         if verdict == "infeasible":
             assert relaxed, f"{what}: only the solver calls it infeasible"
         elif verdict == "solved":
             assert not relaxed, f"{what}: the solver finds {theirs_s} s"
-            worst = max(worst, abs(time_s / theirs_s - 1))
-            assert worst <= CVXPY_TOLERANCE, f"{what}: {time_s} s against {theirs_s} s"
+            worst = max(worst, off)
         else:
-            precise = PreciseLaws(seen, allowance_j)
             assert precise.feasible_ever() != relaxed, what
             if not relaxed:
                 assert precise.feasible_at(time_s * (1 + FEASIBILITY)), what

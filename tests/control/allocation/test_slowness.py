@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from reference.instances import one_cluster
+from support.allocations import as_plan
 from support.outcomes import failures_of
 from support.tiny import tiny
 
@@ -19,7 +20,6 @@ from fedrt.control.allocation.slowness import (
     quickest_expected,
 )
 from fedrt.cost.outcome import Deadline, FailureRules, carry_out
-from fedrt.plan import Plan
 from fedrt.world.simulated import SimulatedWorld
 
 pytestmark = pytest.mark.numerical
@@ -34,16 +34,15 @@ def slowness_of(chance, slowdown=4.0, deadline=NONE, devices=7):
     return Slowness(np.broadcast_to(np.asarray(chance, dtype=float), devices), slowdown, deadline)
 
 
-def by_trying_all(allocation, slowness, begin_s):
+def by_trying_all(allocation, slowness, begin_s, seen=SEEN):
     """The same mean over all 2^N ways in which devices can be slow, each carried out."""
-    steps = np.full(7, SEEN.local_steps)
-    plan = Plan("feasible", allocation.bandwidth_hz, allocation.cpu_hz, steps)
+    plan = as_plan(seen, allocation)
     end_s = arrive = 0.0
     for slow in product([False, True], repeat=7):
         weight = np.prod(np.where(slow, slowness.chance, 1 - slowness.chance))
         speed = np.where(slow, 1 / slowness.slowdown, 1.0)
         rules = FailureRules(slowness.deadline)
-        done = carry_out(plan, SEEN, failures_of(SEEN, speed=speed), rules)
+        done = carry_out(plan, seen, failures_of(seen, speed=speed), rules)
         end_s += weight * (begin_s + done.cost.edge_time_s).max()
         arrive += weight * done.delivered.sum()
     return end_s, arrive
@@ -62,6 +61,30 @@ def test_the_expected_end_is_the_mean_over_all_ways_to_be_slow(deadline, allocat
         by_hand = by_trying_all(found, slowness, begins_s)
         # A sum of 128 products against one of 8.
         assert_allclose(expected_end(SEEN, found, slowness, begins_s), by_hand, rtol=1e-12)
+
+
+OTHER_LAWS = (
+    "channel.law=noise-density",
+    "channel.reference_hz=3e5",
+    "channel.power_control=true",
+    "fleet.tx_power_w=0.3",
+    "downlink={tx_power_w=0.05}",
+    "overheads={round_trip_s=0.3,aggregation_s=2.0}",
+)
+
+
+@pytest.mark.parametrize("deadline", [NONE, Deadline(factor=1.3)])
+@pytest.mark.parametrize("allocation", [allocate, allocate_evenly])
+def test_the_expected_end_under_other_laws(deadline, allocation):
+    """With downloads, overheads and lowered powers in it."""
+    cycles = "fleet.cycles_per_sample={uniform=[2e7,2e8]}"
+    seen = SimulatedWorld(tiny(cycles, *OTHER_LAWS), 0).observe(0, 0)
+    found, begin_s = allocation(seen, np.full(7, 6.0)), np.array([0.0, 4.0, 1.0])
+    slowness = slowness_of([0.9, 0.0, 0.2, 1.0, 0.1, 0.5, 0.4], 3.0, deadline)
+    by_hand = by_trying_all(found, slowness, begin_s, seen)
+    assert_allclose(expected_end(seen, found, slowness, begin_s), by_hand, rtol=1e-12)
+    if allocation is allocate:
+        assert (found.tx_power_w < seen.tx_power_w).any()
 
 
 def test_computing_that_takes_longer_is_planned_for_at_the_same_energy():

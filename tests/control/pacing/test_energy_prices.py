@@ -22,6 +22,7 @@ from fedrt.control.pacing.energy_prices import (
     Spending,
     adjust,
     least_price_s_per_j,
+    saved_w,
     spending,
 )
 from fedrt.control.pacing.expected_finish import (
@@ -275,3 +276,42 @@ def test_what_was_saved_is_kept_for_later_unless_it_is_the_last_round():
         _, now = spending(Prices.unknown(7), SEEN, pace, fedrt)
         np.testing.assert_allclose(now.cap_j, cap_j)
         np.testing.assert_allclose(now.target_j, 7.0)
+
+
+def table_world():
+    """The tiny world in which all CPUs are one table: 1, 2 and 3 GHz at 1, 3 and 6 nJ a cycle."""
+    table = "fleet.cpu_table={hz=[1e9,2e9,3e9],joules_per_cycle=[1e-9,3e-9,6e-9]}"
+    ends = ("fleet.cpu_min_hz=1e9", "fleet.cpu_max_hz=3e9")
+    return SimulatedWorld(tiny(*ends, table), 0).observe(0, 0)
+
+
+def test_what_a_second_of_computing_saves_with_a_table():
+    """Per cycle 1, 1/2 and 1/3 ns: from 1/3 to 1/2 ns it saves 3 nJ, so 18 W; then 2 nJ, 4 W."""
+    seen = table_world()
+    cpu_hz = np.array([3e9, 2.5e9, 2.1e9, 1.9e9, 1.5e9, 1.1e9, 1e9])
+    np.testing.assert_allclose(saved_w(seen, cpu_hz), [18, 18, 18, 4, 4, 4, 4])
+    np.testing.assert_allclose(saved_w(SEEN, cpu_hz), SEEN.capacitance * cpu_hz**3)
+
+
+def test_the_first_price_with_a_table():
+    """A device that can afford its top frequency where it matters has the least price.
+
+    With less, a second of its cluster is worth 1, of which it bears its part: the price is one over
+    the watts that slowing down saves there, 4 or 18, and over the devices of the cluster.
+    """
+    seen = table_world()
+    allowance_j = slowest_compute_energy_j(seen) + even_upload_energy_j(seen).mean()
+    _, ample = spending(Prices.unknown(7), seen, pace_of(1e6), fedrt_of(0.0, 1.0))
+    np.testing.assert_allclose(ample.price_s_per_j, least_price_s_per_j(seen))
+    _, scarce = spending(Prices.unknown(7), seen, pace_of(10 * allowance_j), fedrt_of(0.0, 0.0))
+    size = seen.cluster_size[seen.edge_of_device]
+    np.testing.assert_allclose(scarce.price_s_per_j, 1 / (4 * size))
+
+
+def test_the_least_price_under_other_laws_knows_their_times():
+    """Spread noise of the same SNR over an even share: the same times, so the same price."""
+    even_hz = (SEEN.edge_bandwidth_hz / np.maximum(SEEN.cluster_size, 1))[SEEN.edge_of_device]
+    spread = replace(SEEN, laws=replace(SEEN.laws, cn0_hz=SEEN.snr * even_hz))
+    np.testing.assert_allclose(least_price_s_per_j(spread), least_price_s_per_j(SEEN))
+    weaker = replace(SEEN, laws=replace(SEEN.laws, cn0_hz=SEEN.snr * even_hz / 4))
+    assert (least_price_s_per_j(weaker) != least_price_s_per_j(SEEN)).all()

@@ -40,16 +40,24 @@ CODECS = ("int8", "int4")
 Table = dict[str, Any]
 
 
-def run_world(seed: int, number: int, known: Table | None = None) -> Table:
+def run_world(
+    seed: int,
+    number: int,
+    known: Table | None = None,
+    law: str | None = None,
+    codecs: tuple[str, ...] = CODECS,
+    rivals: tuple[str, ...] = RIVALS,
+) -> Table:
     """Seconds, joules and overspend of each policy with each codec in one world.
 
-    `known`: what an earlier call has found, of which the rivals' runs are taken.
+    `known`: what an earlier call has found, of which the rivals' runs are taken. `law`: a law of
+    the physical layer other than the paper's.
     """
     found: Table = {"number": number, "codecs": {}}
     with tempfile.TemporaryDirectory() as folder:
-        plain = random_world(seed, number, Path(folder))
+        plain = random_world(seed, number, Path(folder), law)
         found["world"] = words(plain)
-        for codec in CODECS:
+        for codec in codecs:
             learning = replace(plain.learning, upload=codec, gossip=codec)
             try:
                 world = make_world(replace(plain, learning=learning), number)
@@ -57,8 +65,8 @@ def run_world(seed: int, number: int, known: Table | None = None) -> Table:
                 return found | {"error": str(error)}
             budget_j = world.fleet.energy_budget_j
             found["budget_j"] = float(budget_j[np.isfinite(budget_j)].sum())
-            runs = {} if known is None else {name: known["codecs"][codec][name] for name in RIVALS}
-            again = [name for name in (*RIVALS, OURS) if name not in runs]
+            runs = {} if known is None else {name: known["codecs"][codec][name] for name in rivals}
+            again = [name for name in (*rivals, OURS) if name not in runs]
             found["codecs"][codec] = runs | {name: _run(world, name) for name in again}
     return found
 

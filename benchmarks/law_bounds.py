@@ -42,8 +42,8 @@ from fedrt.world.observation import Observation
 from fedrt.world.simulated import SimulatedWorld
 
 POLICIES = ("fedrt", "fedrt-plus", "ce-fedavg")
-PLANS = 3
-"""Random plans of each kind in each world."""
+PLANS = 1
+"""Plans of each random kind in each world."""
 ROUNDING = 1e-9
 
 Table = dict[str, Any]

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from law_worlds import add_law, log_uniform
 
 from fedrt.errors import FedrtError
 from fedrt.policies import make_policy
@@ -44,13 +45,11 @@ MOST_BEHIND = 0.03
 OFTEN_BEHIND, MOST_OFTEN = 0.01, 0.005
 """Beaten by more than this in at most that part of the worlds."""
 TRACE_ROUNDS = 20
+MOST_ROUNDS = 8
+"""Of worlds under other laws, of which there are many."""
 
 Table = dict[str, Any]
 Generator = np.random.Generator
-
-
-def log_uniform(draw: Generator, low: float, high: float) -> float:
-    return float(np.exp(draw.uniform(np.log(low), np.log(high))))
 
 
 def spread(draw: Generator, value: float, most: float) -> Any:
@@ -185,8 +184,11 @@ def typical_energy_j(table: Table) -> float:
     return float(compute_j + middle(fleet["tx_power_w"]) * upload_s)
 
 
-def random_world(seed: int, number: int, folder: Path) -> Scenario:
-    """World `number` of a seed; a trace that it needs is written to the folder."""
+def random_world(seed: int, number: int, folder: Path, law: str | None = None) -> Scenario:
+    """World `number` of a seed; a trace that it needs is written to the folder.
+
+    Under a law of the physical layer other than the paper's: with no more than 8 global rounds.
+    """
     draw = np.random.default_rng([seed, number])
     bandwidth_hz, backhaul_bps = log_uniform(draw, 3e4, 1e8), log_uniform(draw, 1e5, 1e9)
     table: Table = {
@@ -228,13 +230,17 @@ def random_world(seed: int, number: int, folder: Path) -> Scenario:
     if draw.random() < 0.2:
         table["faults"] = random_faults(draw)
     table["channel"] = random_channel(draw, table, folder)
+    if law is not None:
+        rounds = table["rounds"]
+        rounds["global_rounds"] = min(rounds["global_rounds"], MOST_ROUNDS)
+        add_law(table, law, seed, number)
     return read_scenario(toml_text(table))
 
 
-def run_world(seed: int, number: int, policies: tuple[str, ...]) -> Table:
+def run_world(seed: int, number: int, policies: tuple[str, ...], law: str | None = None) -> Table:
     """Seconds, joules and overspend of each policy in one world."""
     with tempfile.TemporaryDirectory() as folder:
-        scenario = random_world(seed, number, Path(folder))
+        scenario = random_world(seed, number, Path(folder), law)
         found: Table = {"number": number, "world": words(scenario), "policies": {}}
         try:
             world = make_world(scenario, number)

@@ -125,7 +125,8 @@ class FedRTPlus:
         relaxed = bool(fleet.fastest.relaxed.any())
         if seen.backhaul is None:
             # What is still to come may make any cluster the slowest: all go as fast as they may.
-            return _plan(seen, fleet.fastest, "best-effort" if relaxed else "optimal")
+            proven = fleet.fastest.proven
+            return _plan(seen, fleet.fastest, _status(relaxed=relaxed, proven=proven))
         gossip = self._gossip(seen, books.elapsed_s + fleet.least_s)
         offset_s = books.elapsed_s + gossip.slowest_s(step_seconds(seen))
         allocation = fleet.fastest
@@ -134,9 +135,8 @@ class FedRTPlus:
             spare_s = float(np.max(offset_s + fleet.least_s)) - offset_s
             allocation, _ = fleet.in_time(spare_s * (1 - ROUNDING))
         relaxed |= not _keeps_limits(seen, gossip)
-        proven = self.links != "greedy" and seen.num_edges <= MOST_EXACT
-        status: Status = "optimal" if proven else "feasible"
-        return _plan(seen, allocation, "best-effort" if relaxed else status, gossip)
+        proven = self.links != "greedy" and seen.num_edges <= MOST_EXACT and fleet.fastest.proven
+        return _plan(seen, allocation, _status(relaxed=relaxed, proven=proven), gossip)
 
     def _paced(
         self, seen: Observation, books: Books, pace: Pace, reference: ReferenceRound
@@ -298,6 +298,12 @@ class FedRTPlus:
         topology = links_by_part(search, finish_s, psi * hop_s, *limits)
         # A backhaul in parts nears no common average: all steps, under the scenario's rule.
         return gossip_on(topology, psi, fastest=self.links == "joint" and whole)
+
+
+def _status(*, relaxed: bool, proven: bool) -> Status:
+    if relaxed:
+        return "best-effort"
+    return "optimal" if proven else "feasible"
 
 
 def out_of_reach(seen: Observation, reference: ReferenceRound) -> NDArray[np.bool_]:

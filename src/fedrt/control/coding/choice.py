@@ -181,11 +181,23 @@ class Coding:
         codec = self.uniform
         best, coding = (codec, float(np.max(begin_s + self._uniform_s))), self
         for _ in range(AGAIN):
-            codec, _ = coding._earliest(begin_s)
+            codec = self._within_caps(coding._earliest(begin_s)[0])
             around, time_s = self._least(codec)
             best = min(best, (codec, float(np.max(begin_s + time_s))), key=itemgetter(1))
             coding = replace(self, around=around)
         return best
+
+    def _within_caps(self, codec: IntArray) -> IntArray:
+        """The given codecs, and one for all in clusters that could not keep their caps with them.
+
+        Under other laws the choice does not know exactly how many bits a cluster can afford.
+        """
+        over = self._least(codec)[0].relaxed & self._free
+        if not over.any():
+            return codec
+        codec = np.where(over[self.seen.edge_of_device], self.uniform, codec)
+        lost = float(self.menu.distortion[codec[self._who]].sum())
+        return codec if lost <= self._limit else self.uniform
 
     def _earliest(self, offset_s: FloatArray) -> tuple[IntArray, float]:
         from fedrt.control.coding.kernel import earliest_end
@@ -259,7 +271,10 @@ class Coding:
             chosen = self._at_worth(worth, tau_s, distortion)
             time_s[free] = np.sqrt(time_s[free] * tau_s[np.arange(len(tau_s)), chosen])
         codec, total = self._at(tau_s[np.arange(len(tau_s)), chosen])
-        return self._whole(codec) if total.sum() <= self._limit else self.uniform
+        if total.sum() > self._limit:
+            return self.uniform
+        codec = self._whole(codec)
+        return self._within_caps(codec) if self.seen.laws.changes_allocation else codec
 
     def _frontier(self) -> tuple[FloatArray, FloatArray]:
         """For each cluster with a choice, times and the least distortions for them."""

@@ -7,6 +7,8 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from support.paths import EXAMPLES
 from support.tiny import tiny
@@ -227,3 +229,50 @@ def test_all_mistakes_at_once():
         f"{PATH}.a.share = 2",
         f"{PATH}.b.count = -1",
     ]
+
+
+VALUES = st.sampled_from([1.5, 0.25, {"uniform": [0.5, 1.0]}])
+SOME = st.fixed_dictionaries(
+    {},
+    optional={
+        "tx_power_w": VALUES,
+        "idle_power_w": VALUES,
+        "energy_budget_j": VALUES | st.just("none"),
+        "edges": st.lists(st.integers(0, 2), min_size=1, max_size=3, unique=True),
+        "share": st.sampled_from([0, 0.25, 0.5, 1.0]),
+        "count": st.integers(0, 3),
+        "per_edge": st.booleans(),
+    },
+)
+
+
+@settings(max_examples=150)
+@given(st.lists(SOME, min_size=1, max_size=4), st.integers(0, 3))
+def test_any_classes_are_refused_in_lines_or_give_every_device_its_own(found, seed):
+    tables = [{"name": f"c{k}", **table} for k, table in enumerate(found)]
+    try:
+        scenario = tiny().with_(fleet={"classes": tables})
+    except InputError as error:
+        lines = list(error.lines)
+    else:
+        lines = []
+        assert read_scenario(scenario_text(scenario)) == scenario
+        fleet = draw_fleet(scenario, seed)
+        plain = draw_fleet(tiny(), seed)
+        for device, k in enumerate(fleet.class_of_device.tolist()):
+            given_power = tables[k].get("tx_power_w", 0.01)
+            allowed = tables[k].get("edges", [0, 1, 2])
+            assert fleet.edge_of_device[device] in allowed
+            if isinstance(given_power, dict):
+                assert 0.5 <= fleet.tx_power_w[device] < 1.0
+            else:
+                assert fleet.tx_power_w[device] == given_power
+            if tables[k].get("energy_budget_j") == "none":
+                assert fleet.energy_budget_j[device] == math.inf
+        assert_array_equal(fleet.capacitance, plain.capacitance)
+        counts = np.bincount(fleet.class_of_device, minlength=len(tables))
+        for table, count in zip(tables, counts.tolist(), strict=True):
+            if "count" in table:
+                per_edge = len(table.get("edges", range(3))) if table.get("per_edge") else 1
+                assert count == table["count"] * per_edge
+    assert all("\n" not in line and len(line) < 300 for line in lines)

@@ -103,6 +103,19 @@ def test_a_budget_can_be_removed(form):
     assert tiny().with_(fleet={form: "none"}) == free
 
 
+def test_what_need_not_be_given_can_be_removed():
+    laws = ("fleet.idle_power_w=0.1", "fleet.cpu_table={hz=[2e9,3e9],power_w=[0.1,0.5]}")
+    assert tiny(*laws, "fleet.idle_power_w=none", "fleet.cpu_table=none") == tiny()
+    some = tiny(CLASSES, *laws, "fleet.classes.watch={cpu_table='none',idle_power_w='none'}")
+    assert read_scenario(scenario_text(some)) == some
+    fleet = draw_fleet(some, 0)
+    assert_array_equal(fleet.idle_power_w, np.where(fleet.class_of_device == 1, 0.0, 0.1))
+    assert fleet.cpu is not None
+    assert_array_equal(fleet.cpu.of_device < 0, fleet.class_of_device == 1)
+    (line,) = problems_of("fleet.cpu_max_hz=none")
+    assert line.startswith('scenario.fleet.cpu_max_hz = "none": must be a finite number')
+
+
 def test_the_text_of_a_scenario_keeps_its_classes():
     settings = 'fleet.classes.watch={edges=[0,2],count=1,per_edge=true,energy_budget_j="none"}'
     scenario = tiny(CLASSES, "fleet.classes.phone={share=1.0,cpu_max_hz={uniform=[3e9,4e9]}}")

@@ -17,7 +17,9 @@ from fedrt.validation import Flag, Listed, Real, Whole, hint, problem
 if TYPE_CHECKING:
     from fedrt.scenario.model import Fleet
 
-NO_BUDGET = "none"
+NOTHING = "none"
+"""What takes an optional setting of each device away, such as a budget: that of a preset, of a file
+that is extended, or, in a class, the fleet's."""
 MOST_CLASSES = 100
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
 
@@ -47,7 +49,7 @@ class DeviceClass:
     per_edge: bool = setting(Flag(), False)
     """Whether `share` or `count` holds in every cluster, and not over all together."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of each device that replace the fleet's."""
+    """Settings of each device that replace the fleet's; None takes them away."""
 
     def as_given(self) -> dict[str, Any]:
         """The class as the table that a user types."""
@@ -55,7 +57,8 @@ class DeviceClass:
         own = {name: value for name, value in own.items() if value is not None and value != ()}
         if not self.per_edge:
             del own["per_edge"]
-        return own | {name: table_of(value) for name, value in self.settings.items()}
+        given = {name: table_of(value) for name, value in self.settings.items()}
+        return own | {name: NOTHING if item is None else item for name, item in given.items()}
 
 
 OWN = tuple(f.name for f in fields(DeviceClass) if "rule" in f.metadata)
@@ -109,8 +112,9 @@ class ClassesRule:
         unknown = [str(key) for key in table if key not in own and key not in rules]
         for key in unknown[:MOST_CLASSES]:
             problems.append(f"{path}.{key[:60]}: unknown field{hint(key, [*OWN, *rules])}")
+        without = removed(self.fleet(), table)
         settings = {
-            key: _no_budget(key, item) or rules[key].read(item, f"{path}.{key}", problems)
+            key: None if key in without else rules[key].read(item, f"{path}.{key}", problems)
             for key, item in table.items()
             if key in rules
         }
@@ -122,9 +126,10 @@ class ClassesRule:
         return DeviceClass(**{key: getattr(shape, key) for key in OWN}, settings=settings)
 
 
-def _no_budget(key: str, value: object) -> str | None:
-    """`none` where a class takes its devices' budget away."""
-    return NO_BUDGET if key in BUDGET_FORMS and value == NO_BUDGET else None
+def removed(fleet: type, table: Mapping[str, Any]) -> list[str]:
+    """The optional settings of each device that a table takes away."""
+    optional = [f.name for f in fields(fleet) if f.metadata.get("per_device") == "optional"]
+    return [name for name in optional if table.get(name) == NOTHING]
 
 
 def listed_classes(value: object) -> list[Mapping[str, Any]] | None:
@@ -164,9 +169,8 @@ class FleetSection:
         classes = None
         if isinstance(value, Mapping):
             classes = listed_classes(value.get("classes"))
-            value = {
-                key: item for key, item in value.items() if _no_budget(key, item) is None
-            }  # as if it had never been given
+            without = removed(self.cls, value)  # as if they had never been given
+            value = {key: item for key, item in value.items() if key not in without}
         needed = [
             name
             for name in needed_settings(self.cls)

@@ -11,7 +11,6 @@ from typing import Any
 from fedrt import quantities as q
 from fedrt.errors import InputError
 from fedrt.scenario import Scenario, load_scenario
-from fedrt.scenario.classes import NO_BUDGET
 from fedrt.scenario.load import Source, setting_value
 from fedrt.scenario.tables.layers import BUDGET_FORMS
 from fedrt.studies.estimates import comparison
@@ -95,7 +94,11 @@ def _one_budget(scenario: Scenario) -> float | None:
     fleet = scenario.fleet
     own = fleet.energy_j_per_edge_round
     classes = [each for each in fleet.classes or () if has_own_budget(each)]
-    limited = [each for each in classes if NO_BUDGET not in each.settings.values()]
+    limited = [
+        each
+        for each in classes
+        if any(each.settings.get(form) is not None for form in BUDGET_FORMS)
+    ]
     if own is None or own.low != own.high or not own.low > 0 or fleet.budget_scale is not None:
         return None
     return None if limited or len(classes) == len(fleet.classes or ((),)) else own.low

@@ -26,7 +26,8 @@ from law_worlds import LAWS, add_law, log_uniform
 
 from fedrt.bound.distances import stand_in_distances
 from fedrt.bound.whole_run import hindsight_bound
-from fedrt.control.allocation.allocate import allocate, whole_blocks
+from fedrt.control.allocation.allocate import allocate
+from fedrt.control.allocation.shares import whole_blocks
 from fedrt.control.topology.consensus import see_backhaul
 from fedrt.cost.round import price
 from fedrt.errors import FedrtError

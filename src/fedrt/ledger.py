@@ -12,7 +12,7 @@ from fedrt.arrays import freeze_arrays
 from fedrt.rounds import Outcome
 
 if TYPE_CHECKING:
-    from fedrt.control.allocation.slowness import Slowness
+    from fedrt.control.pacing.slowness import Slowness
 
 FloatArray = NDArray[np.float64]
 

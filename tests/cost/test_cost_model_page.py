@@ -7,7 +7,7 @@ import pytest
 from support.paths import ROOT
 from support.tiny import tiny
 
-from fedrt.control.allocation.allocate import even_split_hz
+from fedrt.control.allocation.shares import even_split_hz
 from fedrt.cost.round import price
 from fedrt.cost.uplink import most_rate_bps, rate_bps
 from fedrt.plan import Plan

@@ -25,8 +25,6 @@ from fedrt.policies.selection import even_times_s
 from fedrt.runs.loop import simulate_rounds
 from fedrt.world.simulated import SimulatedWorld
 
-pytestmark = pytest.mark.numerical
-
 SELECTING = ("fedcs", "oort", "tifl", "lroa")
 FREE = np.inf
 

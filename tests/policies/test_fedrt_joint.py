@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from support.tiny import tiny
 
-from fedrt.control.allocation.slowness import Slowness
 from fedrt.control.pacing.energy_prices import Spending
 from fedrt.control.pacing.expected_finish import FEWEST
+from fedrt.control.pacing.slowness import Slowness
 from fedrt.cost.outcome import Deadline
 from fedrt.policies import fedrt_joint, make_policy
 from fedrt.policies.fedrt_joint import FedRTJoint

@@ -10,11 +10,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from support.tiny import tiny
 
-from fedrt.control.allocation.allocate import allocate_evenly
 from fedrt.control.allocation.priced import PricedFleet
-from fedrt.control.allocation.slowness import Slowness, quickest_expected
+from fedrt.control.allocation.shares import allocate_evenly
 from fedrt.control.mixing.gossip import RatedGossip, choose_gossip
 from fedrt.control.pacing.energy_prices import Prices, least_price_s_per_j
+from fedrt.control.pacing.slowness import Slowness, quickest_expected
 from fedrt.control.topology.consensus import see_backhaul
 from fedrt.cost.backhaul import link_time_s
 from fedrt.cost.outcome import Deadline

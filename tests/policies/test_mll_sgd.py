@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from support.states import decide, random_state
 
-from fedrt.control.allocation.allocate import allocate_evenly
+from fedrt.control.allocation.shares import allocate_evenly
 from fedrt.cost.round import price
 from fedrt.decision import plan_round, read_state
 from fedrt.errors import InputError

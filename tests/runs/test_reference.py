@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from support.tiny import tiny
 
-from fedrt.control.allocation.slowness import SlownessSeen
+from fedrt.control.pacing.slowness import SlownessSeen
 from fedrt.cost.outcome import Deadline
 from fedrt.cost.round import price
 from fedrt.policies.ce_fedavg import CEFedAvg

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedrt.control.allocation.allocate import slowest_compute_energy_j
+from fedrt.control.allocation.shares import slowest_compute_energy_j
 from fedrt.plan import Plan
 
 

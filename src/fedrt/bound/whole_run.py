@@ -12,7 +12,7 @@ from fedrt.bound.duality import WholeRun
 from fedrt.bound.joule_prices import JoulePrices
 from fedrt.bound.link_choices import RoundLinks, link_times, refine
 from fedrt.bound.other_laws import Fixed, SpreadNoise
-from fedrt.control.allocation.allocate import usable_bandwidth_hz
+from fedrt.control.allocation.shares import usable_bandwidth_hz
 from fedrt.control.coding.menu import gossip_codec
 from fedrt.control.topology.consensus import see_backhaul
 from fedrt.cost.backhaul import link_time_s

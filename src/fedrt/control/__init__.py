@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 from fedrt.system.lazy import export
 
 if TYPE_CHECKING:
-    from fedrt.control.allocation.allocate import Allocation as Allocation
     from fedrt.control.allocation.allocate import allocate as allocate
-    from fedrt.control.allocation.allocate import allocate_evenly as allocate_evenly
-    from fedrt.control.allocation.allocate import even_split_hz as even_split_hz
     from fedrt.control.allocation.allocate import feasible_clusters as feasible_clusters
-    from fedrt.control.allocation.allocate import least_energy_j as least_energy_j
     from fedrt.control.allocation.limits import broken_limits as broken_limits
     from fedrt.control.allocation.priced import PricedFleet as PricedFleet
+    from fedrt.control.allocation.shares import Allocation as Allocation
+    from fedrt.control.allocation.shares import allocate_at as allocate_at
+    from fedrt.control.allocation.shares import allocate_evenly as allocate_evenly
+    from fedrt.control.allocation.shares import even_split_hz as even_split_hz
+    from fedrt.control.allocation.shares import least_energy_j as least_energy_j
     from fedrt.control.mixing.convergence import ConvergenceBound as ConvergenceBound
     from fedrt.control.mixing.convergence import convergence_bound as convergence_bound
     from fedrt.control.mixing.fastest import FastWeights as FastWeights
@@ -46,8 +47,9 @@ else:
     __getattr__, __dir__, __all__ = export(
         __name__,
         {
-            "allocation.allocate": (
-                "Allocation allocate allocate_evenly even_split_hz feasible_clusters least_energy_j"
+            "allocation.allocate": "allocate feasible_clusters",
+            "allocation.shares": (
+                "Allocation allocate_at allocate_evenly even_split_hz least_energy_j"
             ),
             "allocation.limits": "broken_limits",
             "allocation.priced": "PricedFleet",

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.control.allocation.allocate import allocate_evenly, even_split_hz, whole_blocks
+from fedrt.control.allocation.shares import allocate_evenly, even_split_hz, whole_blocks
 from fedrt.control.topology.components import links_by_part
 from fedrt.control.topology.consensus import meets_limit
 from fedrt.cost.backhaul import link_time_s

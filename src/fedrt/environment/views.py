@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.control.allocation.allocate import even_split_hz
+from fedrt.control.allocation.shares import even_split_hz
 from fedrt.cost.backhaul import link_time_s
 from fedrt.cost.compute import compute_time_s, training_energy_j
 from fedrt.cost.uplink import seconds_to_send, upload_energy_j

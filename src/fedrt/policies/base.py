@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.control.allocation.allocate import Allocation
+from fedrt.control.allocation.shares import Allocation
 from fedrt.control.topology.components import LinkRule, links_by_part
 from fedrt.control.topology.consensus import meets_limit
 from fedrt.control.topology.links import best_links, finish_time_s

@@ -14,14 +14,14 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.control.allocation.allocate import Allocation
-from fedrt.control.allocation.slowness import expected_end
+from fedrt.control.allocation.shares import Allocation
 from fedrt.control.coding.choice import Coding
 from fedrt.control.coding.menu import gossip_codec
 from fedrt.control.mixing.fastest import MOST_EXACT
 from fedrt.control.mixing.gossip import RatedGossip
 from fedrt.control.pacing.energy_prices import Spending
 from fedrt.control.pacing.expected_finish import FEWEST, SOFT
+from fedrt.control.pacing.slowness import expected_end
 from fedrt.cost.round import global_round_time_s, price
 from fedrt.ledger import Books, Pace, ReferenceRound
 from fedrt.plan import Plan, coded_gossip_bits, upload_bits

@@ -14,12 +14,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.control.allocation.allocate import (
-    Allocation,
-    slowest_energy_j,
-)
 from fedrt.control.allocation.priced import PricedFleet
-from fedrt.control.allocation.slowness import quickest_expected
+from fedrt.control.allocation.shares import Allocation, slowest_energy_j
 from fedrt.control.mixing.fastest import MOST_EXACT
 from fedrt.control.mixing.gossip import RatedGossip, choose_gossip, gossip_on
 from fedrt.control.pacing.energy_prices import Prices, Spending, adjust, spending
@@ -29,6 +25,7 @@ from fedrt.control.pacing.expected_finish import (
     allocate_with_foresight,
     guessed_later_s,
 )
+from fedrt.control.pacing.slowness import quickest_expected
 from fedrt.control.topology.components import links_by_part
 from fedrt.control.topology.consensus import meets_limit
 from fedrt.control.topology.links import best_links, prune_greedily

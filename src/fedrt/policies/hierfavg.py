@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.control.allocation.allocate import allocate_evenly
+from fedrt.control.allocation.shares import allocate_evenly
 from fedrt.control.topology.consensus import shortest_paths
 from fedrt.graph import BoolMatrix, parts_of
 from fedrt.ledger import Books, Horizon

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.control.allocation.allocate import Allocation, allocate_at, even_split_hz
+from fedrt.control.allocation.shares import Allocation, allocate_at, even_split_hz
 from fedrt.cost.compute import training_energy_j
 from fedrt.cost.uplink import seconds_to_send
 from fedrt.ledger import Books, Horizon

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.control.allocation.allocate import allocate_evenly
+from fedrt.control.allocation.shares import allocate_evenly
 from fedrt.graph import BoolMatrix, links_of
 from fedrt.ledger import Books, Horizon
 from fedrt.plan import Gossip, Plan

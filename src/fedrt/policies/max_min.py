@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.control.allocation.allocate import allocate_at, even_split_hz
+from fedrt.control.allocation.shares import allocate_at, even_split_hz
 from fedrt.cost.uplink import bandwidth_of_rate_hz
 from fedrt.ledger import Books, Horizon
 from fedrt.plan import Plan

@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.control.allocation.allocate import allocate_evenly
+from fedrt.control.allocation.shares import allocate_evenly
 from fedrt.ledger import Books, Horizon
 from fedrt.plan import Plan
 from fedrt.policies.base import complete_plan, keep_all_links

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.control.allocation.allocate import allocate_at, even_split_hz
+from fedrt.control.allocation.shares import allocate_at, even_split_hz
 from fedrt.ledger import Books, Horizon
 from fedrt.plan import Plan
 from fedrt.policies.base import complete_plan, keep_all_links

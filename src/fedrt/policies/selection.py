@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.control.allocation.allocate import Allocation, allocate_evenly
+from fedrt.control.allocation.shares import Allocation, allocate_evenly
 from fedrt.cost.round import price
 from fedrt.ledger import Books
 from fedrt.plan import Plan

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedrt.control.allocation.allocate import allocate_evenly
+from fedrt.control.allocation.shares import allocate_evenly
 from fedrt.control.topology.links import prune_greedily
 from fedrt.ledger import Books, Horizon
 from fedrt.plan import Plan

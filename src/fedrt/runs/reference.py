@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.control.allocation.slowness import SlownessSeen
 from fedrt.control.mixing.weights import mixing_of, slowest_contraction
+from fedrt.control.pacing.slowness import SlownessSeen
 from fedrt.cost.outcome import failure_rules, simulate
 from fedrt.cost.round import global_round_time_s, price
 from fedrt.ledger import Ledger, PartOfBooks, ReferenceRound

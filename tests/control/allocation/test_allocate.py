@@ -23,8 +23,9 @@ from reference.precise_allocation import PreciseCluster
 from support.allocations import least_times_s, spare_j, times_s
 
 from fedrt.control.allocation import kernel as allocation_kernel
-from fedrt.control.allocation.allocate import RESIDUAL, allocate, even_split_hz, feasible_clusters
+from fedrt.control.allocation.allocate import allocate, feasible_clusters
 from fedrt.control.allocation.kernel import MOST_TIME_STEPS, Devices, solve_clusters
+from fedrt.control.allocation.shares import RESIDUAL, even_split_hz
 from fedrt.cost.uplink import hertz_seconds
 from fedrt.errors import FedrtError
 

@@ -10,11 +10,10 @@ from reference.instances import join, one_cluster, ordinary_case
 from reference.precise_allocation import PreciseCluster
 from support.allocations import least_times_s, spare_j, times_s
 
-from fedrt.control.allocation.allocate import (
-    allocate,
+from fedrt.control.allocation.allocate import allocate, feasible_clusters
+from fedrt.control.allocation.shares import (
     allocate_evenly,
     evenly_where_it_fits,
-    feasible_clusters,
     slowest_compute_energy_j,
 )
 

@@ -11,12 +11,8 @@ from reference.instances import BUDGETS
 from reference.law_instances import law_case, with_idling
 from support.allocations import as_plan
 
-from fedrt.control.allocation.allocate import (
-    allocate,
-    allocate_evenly,
-    even_split_hz,
-    least_energy_j,
-)
+from fedrt.control.allocation.allocate import allocate
+from fedrt.control.allocation.shares import allocate_evenly, even_split_hz, least_energy_j
 from fedrt.cost.round import price
 from fedrt.errors import InputError
 from fedrt.plan import plan_problems

@@ -16,7 +16,8 @@ from reference.law_instances import law_case
 from reference.precise_laws import PreciseLaws
 from support.allocations import as_plan
 
-from fedrt.control.allocation.allocate import allocate, least_energy_j
+from fedrt.control.allocation.allocate import allocate
+from fedrt.control.allocation.shares import least_energy_j
 from fedrt.cost.compute import training_energy_j
 from fedrt.cost.round import price
 from fedrt.cost.uplink import bandwidth_of_rate_hz

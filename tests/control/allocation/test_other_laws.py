@@ -11,13 +11,8 @@ from reference.law_instances import LAWS, law_case
 from reference.precise_laws import PreciseLaws
 from support.allocations import as_plan
 
-from fedrt.control.allocation.allocate import (
-    allocate,
-    allocate_evenly,
-    feasible_clusters,
-    least_energy_j,
-    slowest_energy_j,
-)
+from fedrt.control.allocation.allocate import allocate, feasible_clusters
+from fedrt.control.allocation.shares import allocate_evenly, least_energy_j, slowest_energy_j
 from fedrt.cost.round import price
 from fedrt.cost.uplink import bandwidth_of_rate_hz, most_rate_bps, rate_bps
 from fedrt.world.laws import CpuTables, Laws

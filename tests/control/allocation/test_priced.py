@@ -9,8 +9,9 @@ import pytest
 from reference.cvxpy_priced import least_worth_s
 from support.tiny import tiny
 
-from fedrt.control.allocation.allocate import allocate, least_energy_j
+from fedrt.control.allocation.allocate import allocate
 from fedrt.control.allocation.priced import PricedFleet
+from fedrt.control.allocation.shares import least_energy_j
 from fedrt.cost.uplink import hertz_seconds
 from fedrt.world.observation import Observation
 from fedrt.world.simulated import SimulatedWorld

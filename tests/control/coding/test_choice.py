@@ -8,7 +8,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from fedrt.control.allocation.allocate import allocate, least_energy_j
+from fedrt.control.allocation.allocate import allocate
+from fedrt.control.allocation.shares import least_energy_j
 from fedrt.control.coding.choice import Coding
 from fedrt.control.coding.kernel import longest_upload_s
 from fedrt.control.coding.menu import convex_menu, gossip_codec, make_menu, menu_of

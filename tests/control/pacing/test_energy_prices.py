@@ -8,12 +8,9 @@ import numpy as np
 import pytest
 from support.tiny import tiny
 
-from fedrt.control.allocation.allocate import (
-    allocate,
-    even_upload_energy_j,
-    slowest_compute_energy_j,
-)
+from fedrt.control.allocation.allocate import allocate
 from fedrt.control.allocation.priced import PricedFleet
+from fedrt.control.allocation.shares import even_upload_energy_j, slowest_compute_energy_j
 from fedrt.control.pacing.energy_prices import (
     MOST_MOVE,
     MOST_PRICE,

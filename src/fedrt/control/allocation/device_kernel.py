@@ -58,7 +58,7 @@ class LawDevices(NamedTuple):
     """Of no length where plans may not lower powers."""
 
 
-class Points(NamedTuple):
+class TablePoints(NamedTuple):
     """The points of all tables: see `CpuTables`."""
 
     s_per_cycle: FloatArray
@@ -139,7 +139,7 @@ def bandwidth_for(
 
 
 @compiled(error_model="numpy")
-def top_hz(d: Device, points: Points) -> tuple[float, float]:  # pragma: no cover - compiled
+def top_hz(d: Device, points: TablePoints) -> tuple[float, float]:  # pragma: no cover - compiled
     """The highest frequency that the allowance lets a device compute at.
 
     With it the joules that are then left for the upload.
@@ -173,7 +173,7 @@ def computing_s(d: Device, drop: float) -> float:  # pragma: no cover - compiled
 
 @compiled(error_model="numpy")
 def _along_table(
-    d: Device, points: Points, t: float
+    d: Device, points: TablePoints, t: float
 ) -> tuple[float, float, float]:  # pragma: no cover - compiled
     """How many seconds longer than at the top a device with a table computes to afford its upload.
 
@@ -201,7 +201,7 @@ def _along_table(
 
 @compiled(error_model="numpy")
 def longest_upload(
-    d: Device, points: Points, extra: float, drop: float
+    d: Device, points: TablePoints, extra: float, drop: float
 ) -> tuple[float, float, float]:  # pragma: no cover - compiled
     """The longest upload at full power that a device can afford, and its gain per second of tau.
 

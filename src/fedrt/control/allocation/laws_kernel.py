@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fedrt.control.allocation.device_kernel import (
     Device,
     LawDevices,
-    Points,
+    TablePoints,
     bandwidth_for,
     computing_s,
     longest_upload,
@@ -79,7 +79,7 @@ def _prepare(
     In it each device computes at its top and then sends over all of the bandwidth.
     """
     base, extra = 0.0, 0.0
-    points = Points(fleet.s_per_cycle, fleet.j_per_cycle)
+    points = TablePoints(fleet.s_per_cycle, fleet.j_per_cycle)
     for n in range(part[0], part[1]):
         fleet.cpu_hz[n], work.left_j[n] = top_hz(_device(fleet, work, n), points)
         work.drop[n] = 0.0
@@ -118,7 +118,7 @@ def _need(
     no step helps it.
     """
     need, fall, push = 0.0, 0.0, 0.0
-    points = Points(fleet.s_per_cycle, fleet.j_per_cycle)
+    points = TablePoints(fleet.s_per_cycle, fleet.j_per_cycle)
     control = len(fleet.tx_power_w) > 0
     for n in range(part[0], part[1]):
         d = _device(fleet, work, n)

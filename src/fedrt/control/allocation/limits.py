@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.control.allocation.allocate import FITS, least_energy_j
+from fedrt.control.allocation.shares import FITS, least_energy_j
 from fedrt.control.mixing.weights import contraction
 from fedrt.control.topology.consensus import unlinked_distance
 from fedrt.cost.round import price

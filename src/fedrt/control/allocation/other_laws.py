@@ -64,7 +64,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.arrays import read_only
-from fedrt.control.allocation.allocate import (
+from fedrt.control.allocation.shares import (
     FITS,
     RESIDUAL,
     Allocation,

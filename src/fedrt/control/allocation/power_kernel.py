@@ -11,7 +11,7 @@ import numpy as np
 
 from fedrt.control.allocation.device_kernel import (
     Device,
-    Points,
+    TablePoints,
     bandwidth_for,
     longest_upload,
     snr_of_share,
@@ -27,7 +27,7 @@ ROUNDING = 1e-15
 
 @compiled(error_model="numpy")
 def _saved(
-    d: Device, points: Points, delay_s: float
+    d: Device, points: TablePoints, delay_s: float
 ) -> tuple[float, float]:  # pragma: no cover - compiled
     """The joules saved by computing for longer than at the top frequency, and per second more."""
     if d.first < 0:
@@ -89,7 +89,7 @@ class Need(NamedTuple):
 
 @compiled(error_model="numpy")
 def least_bandwidth(
-    d: Device, points: Points, extra: float, drop: float
+    d: Device, points: TablePoints, extra: float, drop: float
 ) -> Need:  # pragma: no cover - compiled
     """The least bandwidth with which a device ends in time; `drop` is where the search begins."""
     before_s = _delay_s(d, drop)
@@ -117,7 +117,7 @@ def least_bandwidth(
 
 @compiled(error_model="numpy")
 def _best_delay(
-    d: Device, points: Points, all_s: float, guess_s: float, high: float, at_high: float
+    d: Device, points: TablePoints, all_s: float, guess_s: float, high: float, at_high: float
 ) -> tuple[float, float, float]:  # pragma: no cover - compiled
     """The delay before `high` at which the bandwidth no longer falls.
 

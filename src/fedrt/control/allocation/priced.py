@@ -40,7 +40,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.control.allocation.allocate import Allocation, allocate
+from fedrt.control.allocation.allocate import allocate
+from fedrt.control.allocation.shares import Allocation
 from fedrt.cost.round import fixed_energy_j, fixed_time_s, price
 from fedrt.cost.uplink import hertz_seconds, most_rate_bps, seconds_to_send
 from fedrt.plan import ROUNDING, Plan

@@ -39,8 +39,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.control.allocation.allocate import Allocation, allocate, usable_bandwidth_hz
+from fedrt.control.allocation.allocate import allocate
 from fedrt.control.allocation.priced import cost_of
+from fedrt.control.allocation.shares import Allocation, usable_bandwidth_hz
 from fedrt.control.pacing.expected_finish import soft_share_last
 from fedrt.cost.paper_form import cubic_law_below, hertz_of_bits
 from fedrt.cost.round import fixed_energy_j, fixed_time_s

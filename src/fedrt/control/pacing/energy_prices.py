@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.control.allocation.allocate import (
+from fedrt.control.allocation.shares import (
     even_split_hz,
     even_upload_energy_j,
     highest_cpu_hz,

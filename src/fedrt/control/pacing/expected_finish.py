@@ -15,8 +15,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.control.allocation.allocate import Allocation
 from fedrt.control.allocation.priced import PricedFleet
+from fedrt.control.allocation.shares import Allocation
 
 FloatArray = NDArray[np.float64]
 

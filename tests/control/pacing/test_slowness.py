@@ -12,8 +12,9 @@ from support.allocations import as_plan
 from support.outcomes import failures_of
 from support.tiny import tiny
 
-from fedrt.control.allocation.allocate import allocate, allocate_evenly
-from fedrt.control.allocation.slowness import (
+from fedrt.control.allocation.allocate import allocate
+from fedrt.control.allocation.shares import allocate_evenly
+from fedrt.control.pacing.slowness import (
     Slowness,
     SlownessSeen,
     expected_end,

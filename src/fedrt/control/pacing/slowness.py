@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.arrays import freeze_arrays
-from fedrt.control.allocation.allocate import Allocation, allocate, evenly_where_it_fits
+from fedrt.control.allocation.allocate import allocate
+from fedrt.control.allocation.shares import Allocation, evenly_where_it_fits
 from fedrt.cost.compute import compute_time_s
 from fedrt.cost.outcome import Deadline
 from fedrt.cost.round import broadcast_s

@@ -40,6 +40,19 @@ def test_a_chain_of_files_ends_in_a_preset(tmp_path, monkeypatch):
     assert found.bandwidth.file == str(tmp_path / "own.csv")
 
 
+def test_layers_are_laid_from_the_bottom(tmp_path):
+    """A section whose kind changes twice keeps nothing of the first, which had the last's kind."""
+    texts = {
+        "a": 'extends = "quickstart"\n[channel]\nkind = "path-loss"\nsnr_at_1m_db=80\nradius_m=9\n',
+        "b": 'extends = "a.toml"\n[channel]\nkind = "uniform"\nlow_db = 1\nhigh_db = 2\n',
+        "c": 'extends = "b.toml"\n[channel]\nkind = "path-loss"\nsnr_at_1m_db = 70\n',
+    }
+    for name, text in texts.items():
+        (tmp_path / f"{name}.toml").write_text(text)
+    channel = load_scenario(tmp_path / "c.toml").channel
+    assert (channel.snr_at_1m_db, channel.radius_m) == (70, 200)
+
+
 def test_files_may_extend_a_file_that_extends_nothing(tmp_path):
     (tmp_path / "base.toml").write_text(scenario_text(tiny()))
     (tmp_path / "own.toml").write_text('extends = "base.toml"\nname = "mine"\n')

@@ -7,6 +7,7 @@ change its mind: `overlay` in `scenario/tables/layers.py` has them.
 
 from __future__ import annotations
 
+import functools
 import os
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -92,20 +93,20 @@ def _load_layers(source: Source) -> dict[str, Any]:
     """A preset, a file or a scenario as one table, with what it extends beneath it."""
     if isinstance(source, Scenario):
         return dict(table_of(source))
-    source, table, files = str(source), dict[str, Any](), list[Path]()
+    source, layers, files = str(source), list[dict[str, Any]](), list[Path]()
     while True:
         is_preset = source in preset_names()
-        below = _read_toml(PRESETS / f"{source}.toml" if is_preset else Path(source), source)
+        table = _read_toml(PRESETS / f"{source}.toml" if is_preset else Path(source), source)
         folder = Path(source).resolve().parent
         if not is_preset:
-            _locate_files(below, folder)
+            _locate_files(table, folder)
             files.append(Path(source).resolve())
-        below.setdefault("name", source if is_preset else Path(source).stem)
-        below.setdefault("description", "")
-        parent = below.pop("extends", None)
-        table = overlay(below, table)
+        table.setdefault("name", source if is_preset else Path(source).stem)
+        table.setdefault("description", "")
+        parent = table.pop("extends", None)
+        layers.append(table)
         if parent is None:
-            return table
+            return functools.reduce(overlay, reversed(layers))
         source = _extended(parent, folder, files)
 
 

@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 help:
 	@echo "make demo    train six policies on digits, compare them, write their page (under a minute)"
-	@echo "make test    all tests"
+	@echo "make test    all tests, long forms apart"
 	@echo "make test-variants   the numerical tests again as other processors would run them"
 	@echo "make test-wheel   the sdist and its wheel, installed in a new environment, run their first commands"
 	@echo "make test-loggers   the loggers with MLflow's own store, which is installed for it"
@@ -32,7 +32,7 @@ demo: $(VENV)/.ready
 	$(BIN)/fedrt report $(OUT)
 
 test: $(VENV)/.ready-dev
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 -m "not long"
 
 # VARIANTS: which of the numerical tests; check-all takes the slow ones too.
 VARIANTS ?= numerical and not slow
@@ -50,7 +50,7 @@ check: $(VENV)/.ready-dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/mypy --ignore-missing-imports examples/notebook.py
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 -m "not slow and not long"
 
 # The long forms of everything; a campaign that takes longer than CI allows is added here.
 check-all: $(VENV)/.ready-dev

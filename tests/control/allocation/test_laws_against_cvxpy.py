@@ -79,6 +79,7 @@ def test_equals_cvxpy(law, record_property):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("law", LAWS)
 def test_equals_cvxpy_on_a_thousand(law, record_property):
     check_against_cvxpy(law, 2, 1000, record_property)

@@ -71,6 +71,7 @@ def test_is_feasible_and_optimal_to_60_digits(wide):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("wide", [False, True])
 @pytest.mark.parametrize("seed", range(2, 7))
 def test_is_feasible_and_optimal_to_60_digits_on_thousands(seed, wide):

@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 from control import AGREEMENT, cluster, commit, fleet, machine, seconds_of, show, summary
 
-from fedrt.control.allocation.allocate import Allocation, allocate
+from fedrt.control.allocation.allocate import allocate
+from fedrt.control.allocation.shares import Allocation
 from fedrt.cost.round import price
 from fedrt.plan import Plan, plan_problems
 from fedrt.world.laws import CpuTables, Laws

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from support.tiny import tiny
 
-from fedrt.control.allocation.allocate import allocate, allocate_evenly
+from fedrt.control.allocation.allocate import allocate
+from fedrt.control.allocation.shares import allocate_evenly
 from fedrt.cost.round import price
 from fedrt.ledger import GivenAllowance
 from fedrt.plan import plan_problems

@@ -49,7 +49,9 @@ def equal_twins(case):
     return replace(case, seen=replace(seen, laws=laws, **same), allowance_j=allowance_j)
 
 
-@pytest.mark.parametrize("count", [200, pytest.param(1000, marks=[pytest.mark.slow, pytest.mark.long])])
+@pytest.mark.parametrize(
+    "count", [200, pytest.param(1000, marks=[pytest.mark.slow, pytest.mark.long])]
+)
 def test_equal_exhaustive_search(count, record_property):
     rng = np.random.default_rng(3)
     worst, relaxed = 0.0, 0

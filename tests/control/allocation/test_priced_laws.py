@@ -11,8 +11,8 @@ from law_worlds import LAWS
 from reference.cvxpy_priced import least_worth_s
 from support.tiny import tiny
 
-from fedrt.control.allocation.allocate import least_energy_j
 from fedrt.control.allocation.priced import PricedFleet, cost_of, trades_energy
+from fedrt.control.allocation.shares import least_energy_j
 from fedrt.world.laws import Laws
 from fedrt.world.observation import Observation
 from fedrt.world.simulated import SimulatedWorld

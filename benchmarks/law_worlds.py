@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -104,6 +106,19 @@ LAWS: dict[str, Callable[[Generator, Table], None]] = {
     "idle-power": idle_power,
     "several": several,
 }
+
+
+def saved_worlds(file: Path | None) -> list[Table]:
+    """The worlds that an earlier run has saved, none if there is no file."""
+    if file is None or not file.exists():
+        return []
+    worlds: list[Table] = json.loads(file.read_text())["worlds"]
+    return worlds
+
+
+def in_batches(worlds: int, size: int = 20) -> list[range]:
+    """The numbers of worlds in batches, so that what is saved early is about all laws."""
+    return [range(low, min(low + size, worlds)) for low in range(0, worlds, size)]
 
 
 def add_law(table: Table, law: str, seed: int, number: int) -> None:

@@ -13,6 +13,7 @@ from fedrt.rounds import Outcome
 
 if TYPE_CHECKING:
     from fedrt.control.pacing.slowness import Slowness
+    from fedrt.cost.outcome import Deadline
 
 FloatArray = NDArray[np.float64]
 
@@ -83,6 +84,8 @@ class ReferenceRound:
     None where the scenario has none such."""
     tx_power_w: FloatArray | None = None
     """The radios' powers in its plan; None: full power."""
+    deadline: Deadline | None = None
+    """When servers stop waiting for devices; None: never."""
 
     def __post_init__(self) -> None:
         freeze_arrays(self)

@@ -25,7 +25,7 @@ from fedrt.control.pacing.expected_finish import (
     allocate_with_foresight,
     guessed_later_s,
 )
-from fedrt.control.pacing.slowness import quickest_expected
+from fedrt.control.pacing.slowness import no_later_than, quickest_expected
 from fedrt.control.topology.components import links_by_part
 from fedrt.control.topology.consensus import meets_limit
 from fedrt.control.topology.links import best_links, prune_greedily
@@ -185,6 +185,9 @@ class FedRTPlus:
         else:
             nominal_s = fleet.at_price(np.full(seen.num_edges, 1.0 / seen.num_edges))
             allocation, gossip = self._priced(seen, books, pace, reference, fleet, nominal_s)
+            if reference.deadline is not None:
+                given = (seen, now.cap_j, reference.deadline)
+                allocation = no_later_than(otherwise, allocation, *given)
         plan = _plan(seen, allocation, "feasible", gossip)
         return Draft(plan, gossip, fleet.fastest.relaxed, nominal_s)
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fedrt.control.mixing.weights import mixing_of, slowest_contraction
 from fedrt.control.pacing.slowness import SlownessSeen
-from fedrt.cost.outcome import failure_rules, simulate
+from fedrt.cost.outcome import Deadline, failure_rules, simulate
 from fedrt.cost.round import global_round_time_s, price
 from fedrt.ledger import Ledger, PartOfBooks, ReferenceRound
 from fedrt.plan import Plan
@@ -48,10 +48,12 @@ class Reference:
         self.planned = FedRT().plan(seen, PartOfBooks(self.ledger, seen.device))
         found = reference_round(self.ledger, seen, self.planned, self.scenario.control.mixing)
         self.contraction = found.contraction
-        if not self._has_stragglers:
-            return found
         deadline = failure_rules(self.scenario).deadline
-        return replace(found, slowness=self.slowness.expected(seen.device, deadline))
+        if not self._has_stragglers:
+            return found if deadline == Deadline() else replace(found, deadline=deadline)
+        return replace(
+            found, deadline=deadline, slowness=self.slowness.expected(seen.device, deadline)
+        )
 
     def charge(self, seen: Observation, failures: Failures | None) -> None:
         """Charge the reference for its plan, once it is known which devices failed."""

@@ -13,11 +13,13 @@ from support.outcomes import failures_of
 from support.tiny import tiny
 
 from fedrt.control.allocation.allocate import allocate
-from fedrt.control.allocation.shares import allocate_evenly
+from fedrt.control.allocation.priced import cost_of
+from fedrt.control.allocation.shares import Allocation, allocate_evenly
 from fedrt.control.pacing.slowness import (
     Slowness,
     SlownessSeen,
     expected_end,
+    no_later_than,
     quickest_expected,
 )
 from fedrt.cost.outcome import Deadline, FailureRules, carry_out
@@ -227,3 +229,25 @@ def test_no_update_is_given_up_for_an_earlier_end():
     assert ends[1][1] < ends[0][1]
     found = quickest_expected(SEEN, ALLOWANCE_J, slowness, begin_s, usual, NOWHERE)
     assert by_trying_all(found, slowness, begin_s)[1] >= ends[0][1] * (1 - 1e-9)
+
+
+def test_where_a_deadline_cuts_the_other_plan_short_that_one_is_taken():
+    """Two clusters wait for all; in the third one the other plan does without its last device."""
+    together, cap_j = allocate(SEEN, ALLOWANCE_J), np.full(7, 1e9)
+    cut_hz = together.bandwidth_hz.copy()
+    # Devices 5 and 6 are cluster 2: a hundredth of the bandwidth for the last one. With two devices
+    # the median lies between them, and a deadline of half of it comes before the last one's end.
+    cut_hz[5] += 0.99 * cut_hz[6]
+    cut_hz[6] *= 0.01
+    other = Allocation(cut_hz, together.cpu_hz, NOWHERE)
+    busy_s = cost_of(SEEN, other).busy_s
+    factor = 2 * busy_s[5] / (busy_s[5] + busy_s[6])
+    deadline = Deadline(factor=float(factor) * (1 + 1e-12))
+    found = no_later_than(other, together, SEEN, cap_j, deadline)
+    assert_array_equal(found.bandwidth_hz[5:], cut_hz[5:])
+    assert_array_equal(found.bandwidth_hz[:5], together.bandwidth_hz[:5])
+    # Not where it does not keep the caps, and not without a deadline.
+    small_j = np.where(np.arange(7) == 6, 1e-9, 1e9)
+    for caps_j, rule in ((small_j, deadline), (cap_j, NONE)):
+        kept = no_later_than(other, together, SEEN, caps_j, rule)
+        assert_array_equal(kept.bandwidth_hz, together.bandwidth_hz)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from fedrt.arrays import freeze_arrays
 from fedrt.control.allocation.allocate import allocate
+from fedrt.control.allocation.priced import cost_of
 from fedrt.control.allocation.shares import Allocation, evenly_where_it_fits
 from fedrt.cost.compute import compute_time_s
 from fedrt.cost.outcome import Deadline
@@ -108,6 +109,32 @@ def quickest_expected(
     ends = [expected_end(seen, each, slowness, begin_s) for each in tries]
     least = ends[0][1] * (1 - ROUNDING)
     return tries[int(np.argmin([end_s if arrive >= least else np.inf for end_s, arrive in ends]))]
+
+
+def no_later_than(
+    other: Allocation,
+    allocation: Allocation,
+    seen: Observation,
+    cap_j: FloatArray,
+    deadline: Deadline,
+) -> Allocation:
+    """The given allocation, and the other one in clusters whose round its deadline cuts short.
+
+    A deadline in multiples of the median time depends on the plan: one in which most devices end
+    early does without the last ones, and its round may end before that of a plan which waits for
+    all. Only where the other one keeps the caps.
+    """
+    own, its = cost_of(seen, allocation), cost_of(seen, other)
+    everyone = np.ones(seen.num_devices, dtype=bool)
+    ends_s = [
+        np.minimum(seen.max_by_edge(each.busy_s), deadline.of_edges(seen, each.busy_s, everyone))
+        for each in (own, its)
+    ]
+    over = its.energy_j > cap_j + ROUNDING * np.abs(cap_j)
+    keeps = seen.sum_by_edge(over.astype(np.float64)) == 0
+    cut = ends_s[1] < seen.max_by_edge(its.busy_s)
+    earlier = keeps & cut & (ends_s[1] < ends_s[0])
+    return allocation.with_clusters(other, earlier, seen) if earlier.any() else allocation
 
 
 def _allowing(

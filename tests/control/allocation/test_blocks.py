@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from mpmath import mp, mpf
 from reference.exhaustive_blocks import least_time_s
 from reference.instances import BUDGETS
 from reference.law_instances import law_case, with_idling
+from reference.precise_laws import PreciseLaws
 from support.allocations import as_plan
 
 from fedrt.control.allocation.allocate import allocate
@@ -85,6 +87,30 @@ def test_equal_exhaustive_search(count, record_property):
     record_property(
         "oracle", {"clusters in whole blocks": count, "of them relaxed": relaxed, "worst": worst}
     )
+
+
+@pytest.mark.parametrize("count", [6, pytest.param(60, marks=pytest.mark.slow)])
+def test_with_power_control_less_time_needs_more_blocks(count):
+    """In 60 digits: the blocks that 1e-9 less time asks for are more than there are."""
+    rng = np.random.default_rng(4)
+    for i in range(count):
+        case, blocks = block_case(rng, BUDGETS[i % len(BUDGETS)], "power")
+        seen = case.seen
+        found = allocate(seen, case.allowance_j)
+        plan = as_plan(seen, found)
+        assert not plan_problems(plan, seen), case.label
+        allowance_j = case.allowance_j
+        if found.relaxed[0]:
+            assert not PreciseLaws(seen, allowance_j).feasible_ever(), case.label
+            allowance_j = np.maximum(allowance_j, least_energy_j(seen))
+        cost = price(plan, seen)
+        assert (cost.energy_j <= allowance_j * (1 + 1e-9)).all(), case.label
+        sooner_s = mpf(float(cost.edge_time_s[0] * (1 - 1e-9)))
+        block_hz = mpf(float(seen.laws.block_hz))
+        need = [d.least_bandwidth(sooner_s) for d in PreciseLaws(seen, allowance_j).devices]
+        assert any(mp.isinf(hz) for hz in need) or (
+            sum(max(int(mp.ceil(hz / block_hz)), 1) for hz in need) > blocks
+        ), case.label
 
 
 @pytest.mark.parametrize("rule", [allocate, allocate_evenly])

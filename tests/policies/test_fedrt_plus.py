@@ -16,7 +16,7 @@ from fedrt.cost.round import price
 from fedrt.decision import plan_round, read_state
 from fedrt.errors import InfeasibleError
 from fedrt.policies import make_policy
-from fedrt.policies.fedrt_plus import FedRTPlus
+from fedrt.policies.fedrt_plus import FedRTPlus, step_seconds
 from fedrt.runs.loop import make_world, simulate_rounds
 from fedrt.scenario import load_scenario
 
@@ -216,3 +216,12 @@ def test_unusual_runs_end_well(settings):
     if "fleet.energy_j_per_edge_round=0.2" in settings:
         assert budgets.overspent_j.any()
         assert rounds[-1].last.plan.status == "best-effort"
+
+
+def test_a_gossip_step_takes_its_message_and_the_delay_of_the_link():
+    """8e6 bits at the link's speed, and a quarter of a second."""
+    (done,) = simulate_rounds(make_world(tiny("rounds.global_rounds=1"), 0), FedRTPlus())
+    backhaul = replace(done.last.backhaul, latency_s=0.25)
+    step_s = step_seconds(replace(done.last.seen, backhaul=backhaul))
+    linked = backhaul.bps > 0
+    np.testing.assert_allclose(step_s[linked], 8e6 / backhaul.bps[linked] + 0.25, rtol=1e-12)

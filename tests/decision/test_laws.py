@@ -204,6 +204,16 @@ def test_a_devices_numbers_are_numbers(name, value):
     assert caught.value.lines[0].startswith(f"{DEVICE}.{name} = ")
 
 
+def test_an_edge_with_fewer_blocks_than_devices_is_named():
+    state = changed(block_hz=260e3)
+    state["edges"][2]["bandwidth_hz"] = 2e6
+    with pytest.raises(InputError) as caught:
+        read_state(state)
+    rest = "has 3 whole blocks of block_hz = 260000 for 4 devices: must be one for each"
+    edges = [c for c in range(5) if c != 2]
+    assert caught.value.lines == [f"state.edges[{c}].bandwidth_hz = 1e+06: {rest}" for c in edges]
+
+
 def test_half_the_power_is_sent_at():
     """A plan of one's own with less power is carried out and answered."""
     from support.laws import Quiet

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrt import quantities as q
+from fedrt.plan import ROUNDING
 from fedrt.scenario.physical import CpuTable, Overheads, cpu_table_problems
 from fedrt.scenario.tables.fields import read_table
 from fedrt.units import linear_from_db
@@ -55,7 +56,7 @@ LAW_FIELDS: dict[str, Rule] = {
     "cpu_tables": NamedTables(),
 }
 DEVICE_LAW_FIELDS: dict[str, Rule] = {
-    "cn0_hz": Real(above=0, most=1e30),
+    "cn0_hz": Real(least=1, most=1e20),
     "downlink_bps": q.BACKHAUL_BPS,
     "rx_power_w": q.TX_POWER_W,
     "idle_power_w": q.TX_POWER_W,
@@ -85,6 +86,19 @@ def law_problems(values: Mapping[str, Any], devices: Columns) -> list[str]:
     known = values.get("cpu_tables") or {}
     unknown = sorted({name for name in devices["cpu_table"] if name is not None} - {*known})
     return lines + [f"state.cpu_tables: has no table {shown(name)} of a device" for name in unknown]
+
+
+def block_problems(block_hz: float | None, edge: IntArray, bandwidth_hz: FloatArray) -> list[str]:
+    """One line for each edge server with fewer whole blocks than devices."""
+    if block_hz is None:
+        return []
+    blocks = np.floor(bandwidth_hz / block_hz * (1 + ROUNDING))
+    size = np.bincount(edge, minlength=len(bandwidth_hz))
+    return [
+        f"state.edges[{c}].bandwidth_hz = {bandwidth_hz[c]:g}: has {blocks[c]:.0f} whole blocks of"
+        f" block_hz = {block_hz:g} for {size[c]} devices: must be one for each"
+        for c in np.flatnonzero(blocks < size).tolist()
+    ]
 
 
 def _some(column: list[Any]) -> bool:

@@ -12,7 +12,13 @@ from numpy.typing import NDArray
 
 from fedrt import quantities as q
 from fedrt.control.coding.menu import make_menu
-from fedrt.decision.laws import DEVICE_LAW_FIELDS, LAW_FIELDS, law_problems, read_laws
+from fedrt.decision.laws import (
+    DEVICE_LAW_FIELDS,
+    LAW_FIELDS,
+    block_problems,
+    law_problems,
+    read_laws,
+)
 from fedrt.errors import InputError, reason
 from fedrt.graph import is_connected, links_of
 from fedrt.ledger import GivenAllowance
@@ -93,6 +99,8 @@ def read_state(data: object) -> RoundState:
         raise InputError(problems)
     allowance = devices.pop("energy_allowance_j")
     edge, hz = np.array(edge_of_device, dtype=np.int64), np.array(edges["bandwidth_hz"])
+    if problems := block_problems(values.get("block_hz"), edge, hz):
+        raise InputError(problems)
     laws, channel, cpu_hz, notes = read_laws(values, devices, edge, hz)
     names = ("cycles", "tx_power_w", "capacitance")
     columns: dict[str, Any] = {n: np.array(devices[n], dtype=np.float64) for n in names}

@@ -22,6 +22,8 @@ GAIN_DB = Real(least=-300, most=0)
 """Of a channel: what arrives over what was sent, antennas included."""
 CHANNEL_DB = Real(least=-300, most=100)
 """An SNR or a gain; which it is, and so its range, depends on the rate law."""
+CN0_HZ = Real(least=1, most=1e20)
+"""The carrier-to-noise-density ratio; at the least of it no bandwidth carries 2 bit/s."""
 TX_POWER_W = Real(least=0, most=1e6)
 CAPACITANCE = Real(least=1e-60, most=1)
 CPU_HZ = Real(least=1, most=1e15)

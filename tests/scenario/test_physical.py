@@ -193,6 +193,14 @@ def test_gains_and_snrs_give_the_same_ratios():
         assert_allclose(seen.snr, 10**2.4 * np.array([2, 2, 3, 3, 3, 2, 2]), rtol=1e-12)
 
 
+def test_ratios_beyond_any_radio_are_cut_off():
+    for level, ends in ((-300, 1.0), (0, 1e20)):
+        text = f'channel={{kind="uniform",low_db={level},high_db={level},law="noise-density"}}'
+        more = "channel.noise_dbm_per_hz=-250"
+        seen = SimulatedWorld(tiny(text, more, "fleet.tx_power_w=0.1"), 0).observe(0, 0)
+        assert_allclose(seen.laws.cn0_hz, ends)
+
+
 def test_a_broadcast_by_hand():
     """SNR 10 over 0.01 W, a server of 0.07 W: 70. Over 1 MHz 8e6 bits at log2(71) bit/s/Hz."""
     fixed = 'channel={kind="uniform",low_db=10,high_db=10}'

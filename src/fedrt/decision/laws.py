@@ -56,7 +56,7 @@ LAW_FIELDS: dict[str, Rule] = {
     "cpu_tables": NamedTables(),
 }
 DEVICE_LAW_FIELDS: dict[str, Rule] = {
-    "cn0_hz": Real(least=1, most=1e20),
+    "cn0_hz": q.CN0_HZ,
     "downlink_bps": q.BACKHAUL_BPS,
     "rx_power_w": q.TX_POWER_W,
     "idle_power_w": q.TX_POWER_W,

@@ -187,6 +187,7 @@ class SimulatedWorld:
             cn0_hz = ratio * (
                 fleet.tx_power_w[who] / self.law.noise_w_per_hz if scale is None else scale
             )
+            cn0_hz = np.clip(cn0_hz, q.CN0_HZ.least, q.CN0_HZ.most)
             size = np.bincount(edge, minlength=fleet.num_edges)
             snr = cn0_hz / (bandwidth_hz / np.maximum(size, 1))[edge]
         laws = Laws(

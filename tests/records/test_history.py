@@ -7,10 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from support.failing import EVERYTHING
+from support.laws import EVERY_LAW
 from support.tiny import tiny
 
 from fedrt.policies import POLICIES, make_policy
-from fedrt.records.history import History
+from fedrt.records.history import ALL_PARTS, History
 from fedrt.runs.loop import simulate_rounds
 from fedrt.studies.estimates import estimate_run
 from fedrt.world.fleet import draw_fleet
@@ -137,6 +139,24 @@ def test_the_rows_add_up(policy):
     assert_allclose(per_round["upload_bytes"], sent, rtol=1e-12)
     assert_allclose(per_round["energy_j_mean"][-1], spent.mean(), rtol=1e-12)
     assert_allclose(per_round["energy_j_max"][-1], spent.max(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("faults", [(), EVERYTHING])
+def test_the_parts_of_a_round_add_up_under_every_law(faults):
+    """With downloads and overheads among them; energies too, and nothing is negative."""
+    world = SimulatedWorld(tiny(*EVERY_LAW, *faults), 1)
+    rounds, tables = history(world, "static-r")
+    edges, devices = tables["edges"], tables["devices"]
+    parts = np.stack([edges[name] for name in ALL_PARTS])
+    assert (parts > -1e-9).all()
+    whole = parts.sum(axis=0).reshape(4, 2, 3).sum(axis=1)
+    assert_allclose(whole, np.tile(tables["rounds"]["time_s"][:, None], 3), rtol=1e-9)
+    for name in ("download_s", "download_j", "idle_j", "tx_power_w"):
+        assert devices[name].max() > 0, name
+    turns = [turn for done in rounds for turn in done.edge_rounds]
+    cost = np.concatenate([turn.cost.compute_j + turn.cost.upload_j for turn in turns])
+    more = devices["download_j"] + devices["idle_j"]
+    assert_allclose(devices["energy_j"], cost + more, rtol=1e-12)
 
 
 def test_compute_and_upload_are_those_of_the_devices_that_finish_last():

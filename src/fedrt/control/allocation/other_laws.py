@@ -83,6 +83,9 @@ from fedrt.world.observation import Observation
 if TYPE_CHECKING:
     from fedrt.control.allocation.device_kernel import LawDevices
 
+# With idle power best-effort allowances may leave a single time, which rounding would take away.
+ROOM = 1e-10
+
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
@@ -146,7 +149,10 @@ def allocate_by_laws(
 def _granted_j(seen: Observation, spare_j: FloatArray, relaxed: BoolArray) -> FloatArray:
     """What devices may spend on uploads: in relaxed clusters as much as an even share takes."""
     if relaxed.any():
-        raised_j = np.maximum(spare_j, even_share_energy_j(seen))
+        share_j = even_share_energy_j(seen)
+        if seen.laws.idle_power_w is not None:
+            share_j = share_j * (1 + ROOM)
+        raised_j = np.maximum(spare_j, share_j)
         spare_j = np.where(relaxed[seen.edge_of_device], raised_j, spare_j)
     return np.maximum(spare_j, 0.0)
 

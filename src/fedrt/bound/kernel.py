@@ -21,6 +21,7 @@ MOST_STEPS = 60
 # How close the prices of an edge round come to their share and their bandwidth. Where codecs are
 # chosen the searches halve a lot, and what the bound loses falls with the square of the distance.
 CLOSE, CODED_CLOSE = 1e-10, 1e-7
+ROUNDING = 1e-15
 
 
 class PricedRun(NamedTuple):
@@ -183,6 +184,8 @@ def price_edge_round(
                 short = extra
             else:
                 long = extra
+            if long - short <= ROUNDING * (base + extra):
+                break  # uploads so short that no time in between can be told apart
             if weight > 0.0:
                 extra = max(extra + (total - share) / weight, 0.1 * extra)
             if weight == 0.0 or not short < extra < long:

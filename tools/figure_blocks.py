@@ -9,6 +9,7 @@ from typing import Any
 import gossip_blocks
 import joint_blocks
 import law_blocks
+import law_world_blocks
 import plus_blocks
 import training_blocks
 from figure_sources import MEASURED, cell, is_there, measured
@@ -169,6 +170,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "bound-notes": plus_blocks.bound_notes,
     "bound-table": plus_blocks.bound_table,
     "held-out": plus_blocks.held_out,
+    "law-bounds": law_world_blocks.law_bounds,
+    "law-runs": law_world_blocks.law_runs,
     "random-worlds": plus_blocks.random_worlds,
     "beyond-worlds": plus_blocks.beyond_worlds,
     "beyond-parts": plus_blocks.beyond_parts,

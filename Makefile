@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 	mutants-short random-worlds verify-cell clean
 
 help:
-	@echo "make demo    train six policies on digits, compare them, write their page (under a minute)"
+	@echo "make demo    train seven policies on digits, compare them, write their page (under a minute)"
 	@echo "make test    all tests, long forms apart"
 	@echo "make test-variants   the numerical tests again as other processors would run them"
 	@echo "make test-wheel   the sdist and its wheel, installed in a new environment, run their first commands"

@@ -50,8 +50,8 @@ CHECKPOINT_EVERY = 10
 RESULTS = "results"
 NO_CELLS = (
     f"{RESULTS}: is not here: the trained cells come with the repository; stand in a clone of it,"
-    f" or name its folder, CLONE/{RESULTS}, as `out`; `quick` trains small ones in minutes, and"
-    " another `out` trains all of them anew, for hours on a GPU"
+    f" or name its folder, `out` CLONE/{RESULTS}; `quick` trains small ones in minutes, and another"
+    " `out` trains all of them anew, for hours on a GPU"
 )
 FEW = 12
 """The number of missing cells that are named; further ones are counted."""

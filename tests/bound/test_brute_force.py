@@ -60,6 +60,7 @@ def test_the_bound_is_never_above_the_least_time(record_property):
     record_property("oracle", {"worst gap of the bound to brute force": float(gap)})
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("begin", [40, 80, 120, 160])
 def test_the_bound_is_never_above_the_least_time_in_more_worlds(begin):

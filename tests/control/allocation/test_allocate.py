@@ -113,12 +113,14 @@ def test_equals_cvxpy_on_a_large_cluster(record_property):
     check_against_cvxpy([ordinary_case(rng, 1000, "slack")], record_property)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100, 116))
 def test_equals_cvxpy_on_thousands(seed, record_property):
     check_against_cvxpy(ordinary_cases(seed, 240), record_property)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", BUDGETS)
 @pytest.mark.parametrize("size", [200, 1000])
@@ -203,6 +205,7 @@ def test_corners_are_feasible_and_optimal(record_property):
     check_precisely(corner_cases(np.random.default_rng(12)), record_property)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20, 26))
 def test_wide_data_is_feasible_and_optimal_on_hundreds(seed, record_property):

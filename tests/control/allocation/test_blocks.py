@@ -88,7 +88,7 @@ def test_equal_exhaustive_search(count, record_property):
     record_property("oracle", {**tally, "worst of whole blocks": float(worst)})
 
 
-@pytest.mark.parametrize("count", [6, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [6, pytest.param(60, marks=[pytest.mark.slow, pytest.mark.long])])
 def test_with_power_control_less_time_needs_more_blocks(count):
     """In 60 digits: the blocks that 1e-9 less time asks for are more than there are."""
     rng = np.random.default_rng(4)

@@ -138,6 +138,7 @@ def test_exact_equals_exhaustive_search_and_greedy_never_beats_it():
     assert worse > 0, "greedy was never worse: the problems are too easy to tell the two apart"
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4, 8))
 def test_exact_equals_exhaustive_search_on_thousands(seed):

@@ -136,6 +136,7 @@ def test_no_damaged_message_does_harm(case):
     never_breaks(case)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @settings(max_examples=10_000)
 @given(damaged())

@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.control.allocation.shares import Allocation
+from fedrt.control.allocation.shares import Allocation, allocate_evenly
 from fedrt.control.topology.components import LinkRule, links_by_part
 from fedrt.control.topology.consensus import meets_limit
 from fedrt.control.topology.links import best_links, finish_time_s
@@ -72,6 +72,24 @@ def keep_all_links(
 ) -> BoolMatrix:
     """The link rule of policies that do not choose links: all of the base graph."""
     return np.isfinite(link_s)
+
+
+def even_plan(
+    seen: Observation,
+    books: Books,
+    horizon: Horizon,
+    links: LinkRule,
+    gossip_steps: int | None = None,
+) -> Plan:
+    """The plan with an even split, each device at the highest frequency it can afford."""
+    return complete_plan(
+        seen,
+        books,
+        allocate_evenly(seen, books.allowance_j(horizon)),
+        links=links,
+        allocation_is_optimal=False,
+        gossip_steps=gossip_steps,
+    )
 
 
 def complete_plan(

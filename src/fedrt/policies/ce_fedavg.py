@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedrt.control.allocation.shares import allocate_evenly
 from fedrt.ledger import Books, Horizon
 from fedrt.plan import Plan
-from fedrt.policies.base import complete_plan, keep_all_links
+from fedrt.policies.base import even_plan, keep_all_links
 from fedrt.world.observation import Observation
 
 
@@ -20,7 +19,4 @@ class CEFedAvg:
     energy_horizon: Horizon = "paper"
 
     def plan(self, seen: Observation, books: Books) -> Plan:
-        allocation = allocate_evenly(seen, books.allowance_j(self.energy_horizon))
-        return complete_plan(
-            seen, books, allocation, links=keep_all_links, allocation_is_optimal=False
-        )
+        return even_plan(seen, books, self.energy_horizon, keep_all_links)

@@ -14,11 +14,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.control.allocation.shares import allocate_evenly
 from fedrt.graph import BoolMatrix
 from fedrt.ledger import Books, Horizon
 from fedrt.plan import Plan
-from fedrt.policies.base import complete_plan
+from fedrt.policies.base import even_plan
 from fedrt.policies.d_psgd_mst import bounded_tree, tree_links
 from fedrt.world.observation import Observation
 
@@ -35,15 +34,7 @@ class DPSGDMbst:
     energy_horizon: Horizon = "paper"
 
     def plan(self, seen: Observation, books: Books) -> Plan:
-        allocation = allocate_evenly(seen, books.allowance_j(self.energy_horizon))
-        return complete_plan(
-            seen,
-            books,
-            allocation,
-            links=bounded_tree_links,
-            allocation_is_optimal=False,
-            gossip_steps=1,
-        )
+        return even_plan(seen, books, self.energy_horizon, bounded_tree_links, 1)
 
 
 def bounded_tree_links(

@@ -13,12 +13,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.control.allocation.shares import allocate_evenly
 from fedrt.control.topology.consensus import shortest_paths
 from fedrt.graph import BoolMatrix, parts_of
 from fedrt.ledger import Books, Horizon
 from fedrt.plan import Gossip, Plan
-from fedrt.policies.base import complete_plan
+from fedrt.policies.base import even_plan
 from fedrt.world.observation import Observation
 
 FloatArray = NDArray[np.float64]
@@ -35,15 +34,7 @@ class HierFAVG:
     energy_horizon: Horizon = "paper"
 
     def plan(self, seen: Observation, books: Books) -> Plan:
-        allocation = allocate_evenly(seen, books.allowance_j(self.energy_horizon))
-        plan = complete_plan(
-            seen,
-            books,
-            allocation,
-            links=star_links,
-            allocation_is_optimal=False,
-            gossip_steps=THERE_AND_BACK,
-        )
+        plan = even_plan(seen, books, self.energy_horizon, star_links, THERE_AND_BACK)
         if plan.gossip is None:
             return plan
         links = plan.gossip.links

@@ -13,11 +13,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.control.allocation.shares import allocate_evenly
 from fedrt.graph import BoolMatrix, links_of
 from fedrt.ledger import Books, Horizon
 from fedrt.plan import Gossip, Plan
-from fedrt.policies.base import complete_plan, keep_all_links
+from fedrt.policies.base import even_plan, keep_all_links
 from fedrt.seeding import uniforms
 from fedrt.world.observation import Observation
 
@@ -58,10 +57,7 @@ class Matcha:
     """By base graph, which changes where links fail."""
 
     def plan(self, seen: Observation, books: Books) -> Plan:
-        allocation = allocate_evenly(seen, books.allowance_j(self.energy_horizon))
-        plan = complete_plan(
-            seen, books, allocation, links=keep_all_links, allocation_is_optimal=False
-        )
+        plan = even_plan(seen, books, self.energy_horizon, keep_all_links)
         if seen.backhaul is None or seen.num_edges == 1:
             return plan
         base = seen.backhaul.base_graph

@@ -8,49 +8,21 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from support.laws import obvious_cost, random_round
+from support.three_devices import three_devices
 
 from fedrt.cost.backhaul import backhaul_time_s, link_time_s
 from fedrt.cost.outcome import Deadline, FailureRules, carry_out
 from fedrt.cost.round import price, slowest_device_s
 from fedrt.cost.uplink import bandwidth_of_rate_hz, most_rate_bps, rate_bps, seconds_to_send
-from fedrt.plan import Plan, plan_problems
+from fedrt.plan import plan_problems
 from fedrt.rounds import Outcome
 from fedrt.world.faults import Failures
-from fedrt.world.laws import CUBIC, CpuTables, Laws
-from fedrt.world.observation import Observation
+from fedrt.world.laws import CUBIC, CpuTables
 
 pytestmark = pytest.mark.numerical
 
 EXACT = 1e-14  # a few roundings of a double
 NONE = Deadline()
-
-
-def three_devices(**laws) -> tuple[Plan, Observation]:
-    """Two devices on edge 0, one on edge 2, none on edge 1; as in `test_outcome`.
-
-    Computing takes 4, 2, 1 s and 2, 8, 32 J; uploading 2, 4, 1 s and 2, 8, 3 J.
-    """
-    seen = Observation(
-        model_bits=8.0,
-        local_steps=1,
-        gossip_steps=1,
-        edge_of_device=np.array([0, 0, 2]),
-        cycles=np.full(3, 4.0),
-        snr=np.ones(3),
-        tx_power_w=np.array([1.0, 2.0, 3.0]),
-        capacitance=np.ones(3),
-        cpu_min_hz=np.full(3, 0.1),
-        cpu_max_hz=np.full(3, 10.0),
-        edge_bandwidth_hz=np.array([6.0, 1.0, 8.0]),
-        laws=Laws(**laws),
-    )
-    plan = Plan(
-        status="feasible",
-        bandwidth_hz=np.array([4.0, 2.0, 8.0]),
-        cpu_hz=np.array([1.0, 2.0, 4.0]),
-        local_steps=np.ones(3, dtype=np.int64),
-    )
-    return plan, seen
 
 
 def happens(silent=(0, 0, 0), speed=(1, 1, 1), deadline=NONE, spends="compute", **laws) -> Outcome:

@@ -10,7 +10,8 @@ import pytest
 from fedrt.errors import InputError
 from fedrt.scenario import load_scenario, preset_names, scenario_text
 from fedrt.scenario.load import read_scenario
-from fedrt.scenario.model import DirichletPartition, UniformBackhaul, WriterPartition
+from fedrt.scenario.model import DirichletPartition, WriterPartition
+from fedrt.scenario.processes import UniformBackhaul
 from fedrt.scenario.tables.fields import PerDevice
 
 PAPER = ["cifar10-iid", "cifar10-dirichlet", "fmnist-iid", "fmnist-dirichlet", "femnist"]

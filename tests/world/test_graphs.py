@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from fedrt.graph import is_connected, links_of
-from fedrt.scenario.model import (
+from fedrt.scenario.processes import (
     CompleteGraph,
     ErdosRenyiGraph,
     LinkListGraph,

@@ -17,7 +17,7 @@ from support.tiny import as_options, tiny
 
 from fedrt.cli import main
 from fedrt.errors import InputError
-from fedrt.scenario.model import ScaledTrace
+from fedrt.scenario.processes import ScaledTrace
 from fedrt.units import linear_from_db
 from fedrt.world.fleet import draw_fleet
 from fedrt.world.processes import TraceLinks

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from fedrt.scenario.processes import Trace
 from fedrt.scenario.tables.fields import Kinds, setting
-from fedrt.scenario.trace import Trace
 from fedrt.validation import Flag, Listed, OneOf, Real, Whole
 
 PROBABILITY = Real(least=0, most=1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from fedrt import quantities as q
 from fedrt.errors import InputError
@@ -40,7 +40,30 @@ from fedrt.scenario.methods import OwnerPartition as OwnerPartition
 from fedrt.scenario.methods import Partition as Partition
 from fedrt.scenario.methods import PathologicalPartition as PathologicalPartition
 from fedrt.scenario.methods import WriterPartition as WriterPartition
-from fedrt.scenario.physical import CpuTable, Division, Downlink, Overheads, RateLaw
+from fedrt.scenario.physical import CpuTable, Downlink, Overheads
+from fedrt.scenario.processes import (
+    MOST_EDGES,
+    BackhaulSpeed,
+    Bandwidth,
+    BandwidthTrace,
+    BaseGraph,
+    Channel,
+    ChannelTrace,
+    CompleteGraph,
+    ConstantBackhaul,
+    ConstantBandwidth,
+    ErdosRenyiGraph,
+    GaussMarkovSnr,
+    LinkListGraph,
+    PathLossSnr,
+    RingGraph,
+    ScaledTrace,
+    StarGraph,
+    UniformBackhaul,
+    UniformBandwidth,
+    UniformSnr,
+)
+from fedrt.scenario.processes import Custom as Custom
 from fedrt.scenario.rules import broken_rules, fault_problems
 from fedrt.scenario.tables.fields import (
     Entry,
@@ -48,7 +71,6 @@ from fedrt.scenario.tables.fields import (
     PerDevice,
     PerDeviceRule,
     Section,
-    one_or_list,
     per_device,
     read_table,
     setting,
@@ -56,9 +78,6 @@ from fedrt.scenario.tables.fields import (
     word_or,
 )
 from fedrt.scenario.tables.layers import overlay, plain, without_none
-from fedrt.scenario.trace import Custom as Custom
-from fedrt.scenario.trace import ScaledTrace as ScaledTrace
-from fedrt.scenario.trace import Trace
 from fedrt.validation import Either, Flag, Listed, OneOf, Real, Text, Whole
 
 if TYPE_CHECKING:
@@ -66,7 +85,6 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 MEASURED = "measured"
-MOST_EDGES = 10_000
 MOST_DEVICES = 10_000_000
 MOST_ROUNDS = 1_000_000
 
@@ -111,142 +129,6 @@ class Rounds:
     edge_rounds: int = setting(Whole(1, 10_000), 2)
     local_steps: int = setting(q.LOCAL_STEPS, 10)
     gossip_steps: int = setting(q.GOSSIP_STEPS, 10)
-
-
-@dataclass(frozen=True)
-class UniformSnr(RateLaw):
-    """SNR drawn independently for every device and edge round, uniform in dB."""
-
-    kind: ClassVar[str] = "uniform"
-    low_db: float = setting(q.CHANNEL_DB)
-    high_db: float = setting(q.CHANNEL_DB)
-
-
-@dataclass(frozen=True)
-class GaussMarkovSnr(RateLaw):
-    """SNR that moves slowly: a stationary first-order Gauss-Markov process in dB per device."""
-
-    kind: ClassVar[str] = "gauss-markov"
-    mean_db: float = setting(q.CHANNEL_DB)
-    std_db: float = setting(Real(least=0, most=50))
-    correlation: float = setting(Real(least=0, most=1))
-    """From one edge round to the next: 0 is independent, 1 never changes."""
-
-
-@dataclass(frozen=True)
-class PathLossSnr(RateLaw):
-    """SNR from where a device is: log-distance path loss, shadowing and fading.
-
-    Positions are metres east and north of the device's own server; without them each device is
-    placed uniformly in a disc of `radius_m`.
-    """
-
-    kind: ClassVar[str] = "path-loss"
-    snr_at_1m_db: float = setting(Real(least=-100, most=300))
-    exponent: float = setting(Real(least=0, most=10), 3.0)
-    radius_m: float = setting(Real(least=1, most=1e6), 200.0)
-    shadowing_db: float = setting(Real(least=0, most=50), 6.0)
-    """Deviation of the shadowing by obstacles, drawn once for each device."""
-    fading_db: float = setting(Real(least=0, most=50), 0.0)
-    """Deviation of the fading, which is drawn for every edge round."""
-    positions_m: tuple[tuple[float, float], ...] | None = setting(
-        Listed(Listed(Real(least=-1e6, most=1e6), 2, 2)), None
-    )
-
-
-@dataclass(frozen=True)
-class ConstantBandwidth(Division):
-    """A bandwidth that never changes: the same for every edge server, or one for each."""
-
-    kind: ClassVar[str] = "constant"
-    hz: float | tuple[float, ...] = setting(one_or_list(q.BANDWIDTH_HZ))
-    scale: float = setting(q.SCALE, 1.0)
-
-
-@dataclass(frozen=True)
-class UniformBandwidth(Division):
-    """An edge server's bandwidth, drawn independently for every edge round."""
-
-    kind: ClassVar[str] = "uniform"
-    low_hz: float = setting(q.BANDWIDTH_HZ)
-    high_hz: float = setting(q.BANDWIDTH_HZ)
-    scale: float = setting(q.SCALE, 1.0)
-
-
-@dataclass(frozen=True)
-class ConstantBackhaul:
-    """Every link has the same speed, always."""
-
-    kind: ClassVar[str] = "constant"
-    bps: float = setting(q.BACKHAUL_BPS)
-    scale: float = setting(q.SCALE, 1.0)
-
-
-@dataclass(frozen=True)
-class UniformBackhaul:
-    """A link's speed, equal in both directions, drawn independently for every global round."""
-
-    kind: ClassVar[str] = "uniform"
-    low_bps: float = setting(q.BACKHAUL_BPS)
-    high_bps: float = setting(q.BACKHAUL_BPS)
-    scale: float = setting(q.SCALE, 1.0)
-
-
-@dataclass(frozen=True)
-class CompleteGraph:
-    """Every server linked to every other."""
-
-    kind: ClassVar[str] = "complete"
-
-
-@dataclass(frozen=True)
-class RingGraph:
-    """Each server linked to the next."""
-
-    kind: ClassVar[str] = "ring"
-
-
-@dataclass(frozen=True)
-class StarGraph:
-    """Every server linked to the first."""
-
-    kind: ClassVar[str] = "star"
-
-
-@dataclass(frozen=True)
-class ErdosRenyiGraph:
-    """Each link present with one probability; drawn again until connected."""
-
-    kind: ClassVar[str] = "erdos-renyi"
-    probability: float = setting(Real(least=0, most=1))
-
-
-@dataclass(frozen=True)
-class LinkListGraph:
-    """The links as pairs of servers, counted from 0."""
-
-    kind: ClassVar[str] = "links"
-    links: tuple[tuple[int, int], ...] = setting(Listed(Listed(Whole(0, MOST_EDGES - 1), 2, 2)))
-
-
-@dataclass(frozen=True)
-class ChannelTrace(Trace, RateLaw):
-    """The values of every device's channel from a file."""
-
-    reuse: bool | None = setting(Flag(), None)
-    """Whether the file may have fewer or more devices: device n takes the values of n modulo their
-    number."""
-
-
-@dataclass(frozen=True)
-class BandwidthTrace(ScaledTrace, Division):
-    """The bandwidth of every edge server from a file."""
-
-
-Channel = UniformSnr | GaussMarkovSnr | PathLossSnr | ChannelTrace | Custom
-Bandwidth = ConstantBandwidth | UniformBandwidth | BandwidthTrace | Custom
-BackhaulSpeed = ConstantBackhaul | UniformBackhaul | ScaledTrace | Custom
-BaseGraph = CompleteGraph | RingGraph | StarGraph | ErdosRenyiGraph | LinkListGraph
 
 
 AGGREGATORS = ("uniform", "samples", "median", "trimmed-mean")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fedrt.graph import BoolMatrix
 from fedrt.scenario.faults import AnyFail, Faults, SomeFail
 from fedrt.scenario.model import Rounds
-from fedrt.scenario.trace import Trace
+from fedrt.scenario.processes import Trace
 from fedrt.seeding import KeyArray, pair_uniforms, uniforms
 from fedrt.validation import Real
 from fedrt.world.fault_processes import (

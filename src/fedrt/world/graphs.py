@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.graph import BoolMatrix, is_connected, reachable
-from fedrt.scenario.model import (
+from fedrt.scenario.processes import (
     BaseGraph,
     CompleteGraph,
     ErdosRenyiGraph,

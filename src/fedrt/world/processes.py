@@ -11,23 +11,21 @@ from numpy.typing import NDArray
 from fedrt import quantities as q
 from fedrt.errors import InputError
 from fedrt.graph import BoolMatrix
-from fedrt.scenario.model import (
+from fedrt.scenario.model import Custom, Rounds, Scenario
+from fedrt.scenario.physical import Division, RateLaw, own_options, rate_law
+from fedrt.scenario.processes import (
     BandwidthTrace,
     ChannelTrace,
     ConstantBackhaul,
     ConstantBandwidth,
-    Custom,
     GaussMarkovSnr,
     PathLossSnr,
-    Rounds,
     ScaledTrace,
-    Scenario,
+    Trace,
     UniformBackhaul,
     UniformBandwidth,
     UniformSnr,
 )
-from fedrt.scenario.physical import Division, RateLaw, own_options, rate_law
-from fedrt.scenario.trace import Trace
 from fedrt.seeding import normals, pair_uniforms, uniforms
 from fedrt.system.plugins import load_plugin, own_code
 from fedrt.validation import Real

@@ -2,10 +2,11 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+SITE := .venv-docs
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: help demo test test-variants test-wheel test-loggers check check-all format bench figures picture fuzz kill-campaign mutants \
-	mutants-short random-worlds verify-cell clean
+	mutants-short random-worlds verify-cell docs docs-serve clean
 
 help:
 	@echo "make demo    train seven policies on digits, compare them, write their page (under a minute)"
@@ -24,6 +25,8 @@ help:
 	@echo "make mutants  change the source in 200 places, one at a time: does a test notice? (an hour)"
 	@echo "make random-worlds SEED=1   1,000 random worlds: is fedrt-plus ever beaten? (half an hour)"
 	@echo "make verify-cell NAME=cifar10-iid/fedrt-0   train a cell of results/ again and compare"
+	@echo "make docs    build the documentation site in build/site, warnings are errors"
+	@echo "make docs-serve   show the site on this machine, and again after every change of a page"
 	@echo "make clean   remove .venv and caches"
 
 demo: OUT := runs/demo-$(shell date +%Y%m%d-%H%M%S)
@@ -103,8 +106,14 @@ random-worlds: $(VENV)/.ready-dev
 verify-cell: $(VENV)/.ready
 	$(BIN)/python tools/verify_cell.py $(NAME)
 
+docs: $(SITE)/.ready
+	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --strict
+
+docs-serve: $(SITE)/.ready
+	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs serve
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(SITE) build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV)/.ready: requirements.lock pyproject.toml
@@ -122,4 +131,10 @@ $(VENV)/.ready-dev: $(VENV)/.ready requirements-dev.lock
 $(VENV)/.ready-loggers: $(VENV)/.ready requirements-loggers.lock
 	rm -rf $(VENV)/loggers
 	$(PIP) --no-deps --no-compile --target $(VENV)/loggers -r requirements-loggers.lock
+	@touch $@
+
+# An environment of its own: nothing of it is among what FedRT runs with.
+$(SITE)/.ready: requirements-docs.lock
+	$(PYTHON) -m venv $(SITE)
+	$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-docs.lock
 	@touch $@

@@ -10,7 +10,7 @@ import pytest
 from support.paths import ROOT
 
 SOURCE = ROOT / "src" / "fedrt"
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NOTATION = ROOT / "docs" / "notation.md"
 GLOSSARY = (ROOT / "docs" / "glossary.md").read_text()
 

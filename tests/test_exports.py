@@ -171,7 +171,7 @@ def shown_code() -> list[tuple[str, str]]:
     """The examples, and every block of Python in the README and the docs."""
     root = Path(__file__).parents[1]
     files = [(path.name, path.read_text()) for path in sorted(root.glob("examples/*.py"))]
-    for page in (root / "README.md", *sorted(root.glob("docs/*.md"))):
+    for page in (root / "README.md", *sorted(root.glob("docs/**/*.md"))):
         blocks = re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
         files += [(page.name, block) for block in blocks]
     return files

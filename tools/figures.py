@@ -85,7 +85,7 @@ def pages() -> list[str]:
     return [
         "README.md",
         "CONTRIBUTING.md",
-        *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")),
+        *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md")),
     ]
 
 

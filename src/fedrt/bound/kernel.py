@@ -21,6 +21,7 @@ MOST_STEPS = 60
 # How close the prices of an edge round come to their share and their bandwidth. Where codecs are
 # chosen the searches halve a lot, and what the bound loses falls with the square of the distance.
 CLOSE, CODED_CLOSE = 1e-10, 1e-7
+# Of times and prices, as parts of them: what is left between two is not searched any further.
 ROUNDING = 1e-15
 
 
@@ -52,9 +53,10 @@ class PricedRun(NamedTuple):
 
 @compiled()
 def device_price(
-    tau: float,
+    extra: float,
     q: float,
     k: float,
+    base: float,
     slow_s: float,
     fast_s: float,
     joule: float,
@@ -63,21 +65,22 @@ def device_price(
     cube: float,
     start: float,
 ) -> tuple[float, float, float]:  # pragma: no cover - compiled
-    """The time price at which a device takes tau seconds, its slope, and its upload time.
+    """The time price at which a device takes base + extra seconds, its slope, and its upload time.
 
-    It takes A(nu) + q sqrt(k / (joule + nu)) seconds, A being the computing time: `slow_s` up to
-    nu = low, `fast_s` from nu = high, cube / nu^(1/3) between. There it is convex and falling in
-    nu, so Newton's steps from the left stay left, and one from the right lands left. 0 where tau
-    is longer than the device takes for nothing; then the slope is 0 too.
+    The two are given apart because uploads may be too short to be told from a sum. It takes
+    A(nu) + q sqrt(k / (joule + nu)) seconds, A being the computing time: `slow_s` up to nu = low,
+    `fast_s` from nu = high, cube / nu^(1/3) between. There it is convex and falling in nu, so
+    Newton's steps from the left stay left, and one from the right lands left. 0 where that is
+    longer than the device takes for nothing; then the slope is 0 too.
     """
-    spare = tau - slow_s
+    spare = extra + (base - slow_s)
     if spare > 0.0:
         x = k * q * q / (spare * spare)
         if x <= joule:
             return 0.0, 0.0, np.sqrt(k / joule)
         if x <= joule + low:
             return x - joule, 2.0 * x / spare, spare / q
-    spare = tau - fast_s
+    spare = extra + (base - fast_s)
     x = k * q * q / (spare * spare)
     if x >= joule + high:
         return x - joule, 2.0 * x / spare, spare / q
@@ -87,7 +90,7 @@ def device_price(
         compute = cube / np.cbrt(nu)
         upload = q * np.sqrt(k / (joule + nu))
         slope = compute / (3.0 * nu) + upload / (2.0 * (joule + nu))
-        step = (compute + upload - tau) / slope
+        step = ((compute - base) + upload - extra) / slope
         nu = min(max(nu + step, low), high)
         if abs(step) <= 1e-13 * nu:
             break
@@ -96,13 +99,13 @@ def device_price(
 
 @compiled()
 def coded_device_price(
-    tau: float, q: float, n: int, price: float, start: float, run: PricedRun
+    extra: float, q: float, n: int, price: float, start: float, base: float, run: PricedRun
 ) -> tuple[float, float, float]:  # pragma: no cover - compiled
     """`device_price` of a device that chooses its codec, at a price of distortion.
 
     It changes to fewer bits where nu passes a threshold, and its time then falls by a jump. Where
-    tau lies within a jump, nu is the threshold: the device then mixes both codecs, its slope is 0,
-    and its upload takes what tau leaves.
+    the time lies within a jump, nu is the threshold: the device then mixes both codecs, its slope
+    is 0, and its upload takes what is left.
     """
     slow_s, fast_s, joule = run.columns[0, n], run.columns[1, n], run.columns[2, n]
     low, high, cube = run.columns[3, n], run.columns[4, n], run.columns[5, n]
@@ -119,14 +122,15 @@ def coded_device_price(
                 threshold = 0.0
                 continue
         k = bit * roots[m] ** 2
-        nu, slope, upload = device_price(tau, q, k, slow_s, fast_s, joule, low, high, cube, start)
+        own = (base, slow_s, fast_s, joule, low, high, cube)
+        nu, slope, upload = device_price(extra, q, k, *own, start)
         if nu < least:
             compute = slow_s
             if least >= high:
                 compute = fast_s
             elif least > low:
                 compute = cube / np.cbrt(least)
-            return least, 0.0, (tau - compute) / q
+            return least, 0.0, (extra + (base - compute)) / q
         if nu <= threshold:
             return nu, slope, upload
     return nu, slope, upload
@@ -139,8 +143,8 @@ def price_edge_round(
     """The seconds of a cluster's edge round when one costs `share`, and their slope in it.
 
     Fills `nu`, which adds up to `share`; `state` keeps (tau - base, q) for the next call. Two
-    nested searches, Newton's steps within a bracket: tau for given q, where the sum of the nu
-    falls, and q, where Q(nu) / q falls.
+    nested searches, Newton's steps within a bracket: tau - base for given q, where the sum of the
+    nu falls, and q, where Q(nu) / q falls.
     """
     lo, hi = run.first[row], run.first[row + 1]
     size, b, state, k = hi - lo, run.bandwidth_hz[row], run.state[row], run.k[lo:hi]
@@ -148,7 +152,7 @@ def price_edge_round(
     low, high, cube = run.columns[3, lo:hi], run.columns[4, lo:hi], run.columns[5, lo:hi]
     coded, price = len(run.root_bits) > 0, run.distortion_s[row // run.servers]
     close = CODED_CLOSE if coded else CLOSE
-    base = fast_s.max()
+    base, prices = fast_s.max(), joule.sum()
     extra, q = state[0], state[1]
     if not (extra > 0.0 and q > 0.0):
         q = np.sqrt(k.sum() / size * share / size) * size / b
@@ -159,33 +163,32 @@ def price_edge_round(
         short, long = 0.0, np.inf
         for _ in range(MOST_STEPS):
             total, weight, weight_u, weight_uu = 0.0, 0.0, 0.0, 0.0
-            idle_s = 0.0
+            idle, idle_weight = 0.0, 0.0
             for n in range(size):
-                tau = base + extra
                 if coded:
-                    nu[n], w, u = coded_device_price(tau, q, lo + n, price, nu[n], run)
+                    nu[n], w, u = coded_device_price(extra, q, lo + n, price, nu[n], base, run)
                     k[n] = (joule[n] + nu[n]) * u * u
                 else:
-                    own = (slow_s[n], fast_s[n], joule[n], low[n], high[n], cube[n])
-                    nu[n], w, u = device_price(tau, q, k[n], *own, nu[n])
+                    own = (base, slow_s[n], fast_s[n], joule[n], low[n], high[n], cube[n])
+                    nu[n], w, u = device_price(extra, q, k[n], *own, nu[n])
                 total += nu[n]
                 weight += w
                 weight_u += w * u
                 weight_uu += w * u * u
-                if nu[n] == 0.0:
-                    idle_s = max(idle_s, slow_s[n] + q * u)
-            if total == 0.0:
-                long = extra
-                extra = min(0.5 * extra, max(idle_s - base, 0.0) * (1.0 - 1e-6))
-                continue
-            if abs(total - share) <= close * share:
+                if nu[n] == 0.0 and (slow_s[n] - base) + q * u > idle:
+                    idle = (slow_s[n] - base) + q * u
+                    idle_weight = 2.0 * joule[n] / (q * u)
+            if total == 0.0:  # nobody is in a hurry: a step from where the last device begins to be
+                extra, weight = idle, idle_weight
+            blur = ROUNDING * (weight * (base + extra) + prices)
+            if abs(total - share) <= close * share + blur:
                 break
             if total > share:
                 short = extra
             else:
                 long = extra
-            if long - short <= ROUNDING * (base + extra):
-                break  # uploads so short that no time in between can be told apart
+            if long - short <= ROUNDING * extra:
+                break  # no time in between can be told apart
             if weight > 0.0:
                 extra = max(extra + (total - share) / weight, 0.1 * extra)
             if weight == 0.0 or not short < extra < long:
@@ -200,6 +203,8 @@ def price_edge_round(
             q_low = q
         else:
             q_high = q
+        if q_high - q_low <= ROUNDING * q:
+            break
         fall = b
         if weight > 0.0:
             fall -= 0.5 * (weight_uu - weight_u * weight_u / weight)

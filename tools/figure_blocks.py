@@ -11,6 +11,7 @@ import joint_blocks
 import law_blocks
 import law_world_blocks
 import plus_blocks
+import settings_page
 import training_blocks
 from figure_sources import MEASURED, cell, is_there, measured
 from results_tables import readme_table, table_rows, whole_table
@@ -179,6 +180,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "beyond-trained": plus_blocks.beyond_trained,
     "beyond-trained-said": plus_blocks.beyond_trained_said,
     "cells": cells,
+    "settings": settings_page.settings,
     "base-graphs": base_graphs,
     "control": control,
     "forms": forms,

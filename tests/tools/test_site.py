@@ -5,10 +5,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from importlib import import_module
+from typing import is_typeddict
 
 import pytest
 import yaml
+from settings_page import words_of
 from support.paths import ROOT
+
+from fedrt import settings
+from fedrt.scenario.tables.fields import PerDeviceRule, word_or
+from fedrt.validation import Listed, Real, Whole
 
 CONFIG = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
 DOCS = ROOT / "docs"
@@ -45,3 +51,47 @@ def test_the_site_needs_no_other_machine():
     assert CONFIG["strict"] is True
     levels = [*CONFIG["validation"]["nav"].values(), *CONFIG["validation"]["links"].values()]
     assert set(levels) == {"warn"}
+
+
+SETTINGS = (DOCS / "settings.md").read_text()
+
+
+def test_every_setting_that_type_checkers_know_is_on_the_page():
+    """The page is made from the rules; `fedrt.settings` is written by hand beside them."""
+    known = {
+        name
+        for each in vars(settings).values()
+        if is_typeddict(each)
+        for name in each.__annotations__
+    }
+    shown = set(re.findall(r"^\| `(\w+)` \|", SETTINGS, flags=re.MULTILINE))
+    sections = set(re.findall(r"^## `\[(\w+)\]`", SETTINGS, flags=re.MULTILINE))
+    assert len(known) > 60
+    assert known - shown - sections == set()
+
+
+def test_a_setting_of_several_kinds_is_shown_once_if_it_is_the_same():
+    servers = SETTINGS.partition("### `learning.server_optimiser`")[2].partition("\n### ")[0]
+    assert re.findall(r"`learning_rate` \|[^|]*\| (\S+) \|", servers) == [
+        "`1.0`",
+        "`0.01`",
+        "`0.01`",
+    ]
+    channels = SETTINGS.partition("## `[channel]`")[2].partition("\n## ")[0]
+    assert channels.count("| `law` |") == channels.count("| `noise_figure_db` |") == 1
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        (Real(above=0, most=1e6), ["number `> 0` and `<= 1e6`"]),
+        (
+            word_or(("even",), Listed(Whole(1, 2000))),
+            ['`"even"`', "list: whole number, `1` to `2,000`"],
+        ),
+        (Listed(Listed(Real(least=-1e-3), 2, 2)), ["list of lists of 2: number `>= -0.001`"]),
+        (PerDeviceRule(Real(least=0)), ["per device: number `>= 0`"]),
+    ],
+)
+def test_rules_in_words(rule, words):
+    assert words_of(rule) == words

@@ -41,9 +41,11 @@ class DeviceClass:
     """One class: how many devices are of it, where, and their settings."""
 
     name: str = setting(ClassName())
+    """What the class is called in tables and in `fleet.classes.NAME.setting`."""
     share: float | None = setting(Real(least=0, most=1), None)
     """Of the devices that counted classes leave; without `share` and `count`, all that are left."""
     count: int | None = setting(Whole(0, 10_000_000), None)
+    """How many devices are of the class; this or `share`."""
     edges: tuple[int, ...] | None = setting(Listed(Whole(0, 9_999), least=1), None)
     """The edge servers in whose clusters alone there are devices of the class."""
     per_edge: bool = setting(Flag(), False)

@@ -20,6 +20,7 @@ class Random:
 
     kind: ClassVar[str] = "random"
     probability: float = setting(PROBABILITY)
+    """Of a failure, in every round."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,9 @@ class Markov:
 
     kind: ClassVar[str] = "markov"
     mean_up: float = setting(MEAN_ROUNDS)
+    """The mean number of rounds without the failure."""
     mean_down: float = setting(MEAN_ROUNDS)
+    """The mean number of rounds that it lasts."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,7 @@ class RandomSome(Random):
     """Failures drawn independently for every round, for all or only some devices or servers."""
 
     only: tuple[int, ...] | None = setting(NUMBERS, None)
+    """The devices or servers that can fail, counted from 0; by default all."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,7 @@ class MarkovSome(Markov):
     """Failures that last, for all or only some devices or servers."""
 
     only: tuple[int, ...] | None = setting(NUMBERS, None)
+    """The devices or servers that can fail, counted from 0; by default all."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,9 @@ class Attackers:
 
     kind: ClassVar[str]
     devices: tuple[int, ...] | None = setting(NUMBERS, None)
+    """The attacking devices, counted from 0; these or `share`."""
     share: float | None = setting(PROBABILITY, None)
+    """The share of each cluster's devices that attack."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +67,7 @@ class SignFlip(Attackers):
 
     kind: ClassVar[str] = "sign-flip"
     scale: float = setting(Real(above=0, most=1e12), 1.0)
+    """What the update is multiplied by, beside its sign."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +76,7 @@ class Noise(Attackers):
 
     kind: ClassVar[str] = "noise"
     scale: float = setting(Real(above=0, most=1e12), 1.0)
+    """The norm of the noise over that of the update."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +113,7 @@ class Faults:
     straggler: SomeFail | None = setting(SOME, None)
     """Per edge round: a device runs at `straggler_speed` of its planned frequency."""
     straggler_speed: float = setting(Real(above=0, most=1), 0.25)
+    """The share of its planned frequency at which a straggler runs."""
     server_down: SomeFail | None = setting(SOME, None)
     """Per global round: an edge server is down."""
     link_down: AnyFail | None = setting(ANY, None)
@@ -113,6 +123,7 @@ class Faults:
     cut_servers: tuple[int, ...] | None = setting(NUMBERS, None)
     """The servers on one side; without it a random half, drawn for each cut."""
     deadline_s: float | None = setting(Real(above=0, most=1e15), None)
+    """How long edge servers wait in an edge round; by default until all are there."""
     deadline_factor: float | None = setting(Real(least=1, most=1e6), None)
     """The deadline as a multiple of the median planned time of a cluster's devices."""
     refuse: bool = setting(Flag(), True)
@@ -120,3 +131,4 @@ class Faults:
     refuse_norm: float = setting(Real(above=1, most=1e12), 10.0)
     """An update is refused whose norm is more than this many times its edge's median."""
     attack: Attack | None = setting(Kinds((SignFlip, Noise, NotANumber, WrongShape)), None)
+    """Devices that send something else than their update."""

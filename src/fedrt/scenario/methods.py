@@ -42,8 +42,11 @@ class AdamOptions:
 
     kind: ClassVar[str] = "adam"
     beta1: float = setting(SHARE, 0.9)
+    """What the mean of gradients keeps from one step to the next."""
     beta2: float = setting(SHARE, 0.999)
+    """What the mean of their squares keeps."""
     epsilon: float = setting(EPSILON, 1e-8)
+    """Added to the root by which a step is divided."""
     weight_decay: float = setting(DECAY, 0.0)
     """Added to the gradient, times the parameters."""
 
@@ -54,8 +57,11 @@ class AdamWOptions:
 
     kind: ClassVar[str] = "adamw"
     beta1: float = setting(SHARE, 0.9)
+    """What the mean of gradients keeps from one step to the next."""
     beta2: float = setting(SHARE, 0.999)
+    """What the mean of their squares keeps."""
     epsilon: float = setting(EPSILON, 1e-8)
+    """Added to the root by which a step is divided."""
     weight_decay: float = setting(DECAY, 0.01)
     """The share of the parameters that a step takes away, times the learning rate."""
 
@@ -75,8 +81,11 @@ class StepSchedule:
 
     kind: ClassVar[str] = "step"
     every: int = setting(Whole(1, 1_000_000))
+    """Global rounds between two changes."""
     factor: float = setting(Real(above=0, most=1), 0.1)
+    """What the rate is multiplied by."""
     warm_up_rounds: int = setting(ROUNDS, 0)
+    """Global rounds over which the rate rises evenly to its full value."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +94,9 @@ class CosineSchedule:
 
     kind: ClassVar[str] = "cosine"
     last: float = setting(Real(least=0, most=1), 0.0)
+    """The share of the rate at the end."""
     warm_up_rounds: int = setting(ROUNDS, 0)
+    """Global rounds over which the rate rises evenly to its full value."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +105,9 @@ class FedAvgMOptions:
 
     kind: ClassVar[str] = "fedavgm"
     learning_rate: float = setting(RATE, 1.0)
+    """What the change of the model is multiplied by."""
     momentum: float = setting(SHARE, 0.9)
+    """What the velocity keeps from one edge round to the next."""
 
 
 @dataclass(frozen=True)
@@ -103,8 +116,11 @@ class FedAdamOptions:
 
     kind: ClassVar[str] = "fedadam"
     learning_rate: float = setting(RATE, 0.01)
+    """The size of a change."""
     beta1: float = setting(SHARE, 0.9)
+    """What the mean of updates keeps from one edge round to the next."""
     beta2: float = setting(SHARE, 0.99)
+    """What the mean of their squares keeps."""
     tau: float = setting(EPSILON, 1e-3)
     """Added to the size by which a change is divided."""
 
@@ -115,9 +131,13 @@ class FedYogiOptions:
 
     kind: ClassVar[str] = "fedyogi"
     learning_rate: float = setting(RATE, 0.01)
+    """The size of a change."""
     beta1: float = setting(SHARE, 0.9)
+    """What the mean of updates keeps from one edge round to the next."""
     beta2: float = setting(SHARE, 0.99)
+    """How slowly the mean of their squares moves."""
     tau: float = setting(EPSILON, 1e-3)
+    """Added to the size by which a change is divided."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +148,7 @@ class RegressionOptions:
     loss: str = setting(OneOf(("mse", "huber")), "mse")
     """The squared error, or Huber's: squared up to `delta`, beyond that linear."""
     delta: float = setting(Real(above=0, most=1e9), 1.0)
+    """Where Huber's loss becomes linear."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +166,9 @@ class Normalisation:
     """The mean and deviation by which inputs are normalised, one for all or one per channel."""
 
     mean: float | tuple[float, ...] = setting(ONE_OR_MANY)
+    """What is subtracted from inputs."""
     deviation: float | tuple[float, ...] = setting(ONE_OR_MANY_ABOVE)
+    """What they are then divided by."""
 
 
 ServerOptions = FedAvgMOptions | FedAdamOptions | FedYogiOptions
@@ -166,7 +189,9 @@ class DirichletPartition:
 
     kind: ClassVar[str] = "dirichlet"
     concentration: float = setting(Real(above=0, most=1e6), 1.0)
+    """The smaller, the more uneven."""
     form: str = setting(OneOf(("device", "class")), "device")
+    """What a draw divides: the classes of one device, or the devices of one class."""
 
 
 @dataclass(frozen=True)
@@ -175,6 +200,7 @@ class PathologicalPartition:
 
     kind: ClassVar[str] = "cluster-pathological"
     labels_per_cluster: int = setting(Whole(1, 1000))
+    """How many labels a cluster holds."""
 
 
 @dataclass(frozen=True)
@@ -197,6 +223,7 @@ class BootstrapPartition:
 
     kind: ClassVar[str] = "bootstrap"
     samples_per_device: int = setting(Whole(1, 1_000_000))
+    """How many samples each device draws."""
 
 
 Partition = (

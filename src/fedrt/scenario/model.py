@@ -94,21 +94,31 @@ class Fleet:
     """The devices and the edge servers they belong to."""
 
     num_edges: int = setting(Whole(1, MOST_EDGES))
+    """How many edge servers there are, each with a cluster of devices."""
     num_devices: int = setting(Whole(1, MOST_DEVICES))
+    """How many devices there are in all clusters together."""
     cycles_per_sample: PerDevice | str | None = per_device(
         word_or((MEASURED,), PerDeviceRule(q.CYCLES)), needed=True
     )
-    """`measured` takes 3 x the forward multiply-adds of the model."""
+    """What training on a sample takes; `measured`: 3 x the forward multiply-adds of the model."""
     capacitance: PerDevice | None = per_device(PerDeviceRule(q.CAPACITANCE), needed=True)
+    """Of the processor: a cycle at f hertz takes half of it times f^2 joules."""
     tx_power_w: PerDevice | None = per_device(PerDeviceRule(q.TX_POWER_W), needed=True)
+    """What the radio sends with."""
     cpu_min_hz: PerDevice | None = per_device(PerDeviceRule(q.CPU_HZ), needed=True)
+    """The lowest frequency at which a plan may let the processor run."""
     cpu_max_hz: PerDevice | None = per_device(PerDeviceRule(q.CPU_HZ), needed=True)
+    """The highest one."""
     energy_j_per_edge_round: PerDevice | None = per_device(PerDeviceRule(q.BUDGET_J))
+    """The energy budget of a device as joules for each edge round of the run. Without this and
+    `energy_budget_j`, and with `none`, energy is not limited."""
     energy_budget_j: PerDevice | None = per_device(PerDeviceRule(q.BUDGET_J))
+    """The energy budget of a device for the whole run; the other form of the same budget."""
     cluster_sizes: str | tuple[int, ...] = setting(
         word_or(("even", "uneven"), Listed(Whole(1, MOST_DEVICES), least=1)), "even"
     )
-    """`even`, `uneven` (fixed proportions between 0.2 and 1.8 of the mean), or one per edge."""
+    """How many devices each edge server has: `even`, `uneven` (fixed proportions between 0.2 and
+    1.8 of the mean), or one number for each."""
     idle_power_w: PerDevice | None = per_device(PerDeviceRule(q.TX_POWER_W))
     """What a device draws while it waits for its edge server; by default nothing."""
     rx_power_w: PerDevice | None = per_device(PerDeviceRule(q.TX_POWER_W))
@@ -126,9 +136,13 @@ class Rounds:
     """The numbers of global rounds, edge rounds, local steps and gossip steps."""
 
     global_rounds: int = setting(Whole(1, MOST_ROUNDS))
+    """How many global rounds the run has."""
     edge_rounds: int = setting(Whole(1, 10_000), 2)
+    """How many edge rounds a global round has."""
     local_steps: int = setting(q.LOCAL_STEPS, 10)
+    """How many local steps a device makes in an edge round."""
     gossip_steps: int = setting(q.GOSSIP_STEPS, 10)
+    """How many times edge servers average with their neighbours at the end of a global round."""
 
 
 AGGREGATORS = ("uniform", "samples", "median", "trimmed-mean")
@@ -148,14 +162,18 @@ class Learning:
     """The learning task: data, model, training, and `model_bits`, which a device uploads."""
 
     dataset: str = setting(Text(200))
+    """A known data set (`fedrt data list`), an .npz file, or an import path (docs/training.md)."""
     model: str = setting(Text(200))
+    """A shipped model (docs/training.md) or the import path of a torch module."""
     model_bits: float | str = setting(word_or((MEASURED,), q.MODEL_BITS))
-    """`measured` takes 32 bit for each of the model's parameters."""
+    """What a device uploads; `measured` takes 32 bit for each of the model's parameters."""
     learning_rate: float = setting(Real(above=0, most=1e3))
+    """The step size of local training."""
     model_buffers: int | None = setting(Whole(0, 10**9), None)
     """How many numbers the model holds beside its parameters, such as a batch norm's running means:
     messages of a codec carry them as float32. By default those of the shipped model, or none."""
     batch_size: int = setting(Whole(1, 1_000_000), 32)
+    """How many samples a local step takes."""
     momentum: float = setting(Real(least=0, most=0.9999), 0.9)
     """The momentum of the optimiser `sgd`."""
     optimiser: str | OptimiserOptions | Custom | None = setting(
@@ -187,7 +205,7 @@ class Learning:
     )
     """Whether inputs get mean 0 and deviation 1, those of the training set or given ones."""
     augment: bool = setting(Flag(), False)
-    """Random crops with 4 pixels of padding, and mirror images."""
+    """Whether images are cropped at random with 4 pixels of padding, and mirrored."""
     averaging: str | Custom = setting(Entry(AGGREGATORS, Custom), "uniform")
     """What a device's model counts in its edge's average: the same, or its number of samples; or a
     rule for every coordinate by itself that a few wrong models cannot move far."""
@@ -202,9 +220,11 @@ class Learning:
     dtype: str = setting(OneOf(("float32", "float64", "bfloat16")), "float32")
     """`bfloat16` shortens the layers' arithmetic only: parameters and updates stay float32."""
     evaluate_every: int = setting(Whole(1, 1_000_000), 5)
+    """The average model is evaluated after every so many global rounds, and after the last."""
     device_evaluation: DeviceEvaluation | None = setting(Section(DeviceEvaluation), None)
     """Whether models are evaluated on each device's own samples; by default they are not."""
     partition: Partition = setting(Kinds(PARTITIONS), IidPartition())
+    """How the training samples are divided among devices."""
 
 
 @dataclass(frozen=True)
@@ -212,9 +232,12 @@ class Control:
     """The limits and rules that policies plan with."""
 
     kappa: float = setting(Real(least=0, most=1), 0.5)
-    """Consensus limit between no pruning (0) and connectivity alone (1)."""
+    """The consensus limit, between no pruning of links (0) and connectivity alone (1)."""
     mixing: str = setting(OneOf(("metropolis", "best-constant")), "metropolis")
+    """The rule of the gossip weights, for policies that do not choose them."""
     budgets: str = setting(OneOf(("best-effort", "strict")), "best-effort")
+    """Where a cluster's budgets cannot be kept, the round goes on and what is spent over them is
+    shown (`best-effort`), or the run stops and says what is lacking (`strict`)."""
     energy_horizon: str = setting(OneOf(("policy", "paper", "exact")), "policy")
     """How a budget is spread over the rest of a run; `policy` leaves it to each policy."""
     contraction_limit: float | str = setting(word_or(("fedrt",), Real(above=0, most=1)), "fedrt")
@@ -233,24 +256,34 @@ class Scenario:
     """A whole scenario, as one file describes it."""
 
     name: str = setting(Text(200))
+    """What the scenario is called in tables and folders."""
     description: str = setting(Text(2000, lines=True))
+    """What it is about, for readers."""
     fleet: Fleet = setting(FleetSection(Fleet))
+    """The devices, and the edge servers they belong to."""
     rounds: Rounds = setting(Section(Rounds))
+    """How many rounds and steps there are."""
     channel: Channel = setting(
         Kinds((UniformSnr, GaussMarkovSnr, PathLossSnr, ChannelTrace), custom=Custom)
     )
+    """The channels between devices and their edge servers."""
     bandwidth: Bandwidth = setting(
         Kinds((ConstantBandwidth, UniformBandwidth, BandwidthTrace), custom=Custom)
     )
+    """The bandwidth that the devices of a cluster share."""
     backhaul: BackhaulSpeed = setting(
         Kinds((ConstantBackhaul, UniformBackhaul, ScaledTrace), custom=Custom)
     )
+    """The speed of links between edge servers."""
     learning: Learning = setting(Section(Learning))
+    """Data, model and training."""
     base_graph: BaseGraph = setting(
         Kinds((CompleteGraph, RingGraph, StarGraph, ErdosRenyiGraph, LinkListGraph)),
         CompleteGraph(),
     )
+    """Which edge servers have a link at all."""
     control: Control = setting(Section(Control), Control())
+    """The limits and rules that policies plan with."""
     faults: Faults | None = setting(Section(Faults), None)
     """Without it nothing fails."""
     downlink: Downlink | None = setting(Section(Downlink), None)
@@ -259,6 +292,7 @@ class Scenario:
     """Without it messages are their bits alone."""
 
     schema_version: int = setting(Whole(SCHEMA_VERSION, SCHEMA_VERSION), SCHEMA_VERSION)
+    """The version of this schema."""
 
     @property
     def needs_measuring(self) -> bool:

@@ -67,8 +67,11 @@ class CpuTable:
     """
 
     hz: tuple[float, ...] | None = setting(Listed(q.CPU_HZ, 1, MOST_POINTS), None)
+    """The frequencies of the points."""
     power_w: tuple[float, ...] | None = setting(Listed(POWER_W, 1, MOST_POINTS), None)
+    """What computing draws at each of them; this or `joules_per_cycle`."""
     joules_per_cycle: tuple[float, ...] | None = setting(Listed(CYCLE_J, 1, MOST_POINTS), None)
+    """What a cycle takes at each of them."""
     file: str | None = setting(Text(), None)
     """A CSV file with the columns hz and power_w, or hz and joules_per_cycle."""
 

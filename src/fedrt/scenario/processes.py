@@ -23,6 +23,7 @@ class Trace:
 
     kind: ClassVar[str] = "trace"
     file: str = setting(Text())
+    """The path of a .csv or .parquet file, as seen from the scenario file."""
     repeat: bool = setting(Flag(), False)
     """Start again from the first round when the trace ends."""
 
@@ -32,6 +33,7 @@ class ScaledTrace(Trace):
     """A trace whose values are multiplied by `scale`."""
 
     scale: float = setting(q.SCALE, 1.0)
+    """What all values are multiplied by."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,9 @@ class UniformSnr(RateLaw):
 
     kind: ClassVar[str] = "uniform"
     low_db: float = setting(q.CHANNEL_DB)
+    """The least value."""
     high_db: float = setting(q.CHANNEL_DB)
+    """The greatest value."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,9 @@ class GaussMarkovSnr(RateLaw):
 
     kind: ClassVar[str] = "gauss-markov"
     mean_db: float = setting(q.CHANNEL_DB)
+    """The mean."""
     std_db: float = setting(Real(least=0, most=50))
+    """The standard deviation."""
     correlation: float = setting(Real(least=0, most=1))
     """From one edge round to the next: 0 is independent, 1 never changes."""
 
@@ -72,8 +78,11 @@ class PathLossSnr(RateLaw):
 
     kind: ClassVar[str] = "path-loss"
     snr_at_1m_db: float = setting(Real(least=-100, most=300))
+    """The SNR at a distance of one metre."""
     exponent: float = setting(Real(least=0, most=10), 3.0)
+    """The path loss exponent: ten times as far away the SNR is 10 times this many dB lower."""
     radius_m: float = setting(Real(least=1, most=1e6), 200.0)
+    """The radius of the disc in which devices are placed."""
     shadowing_db: float = setting(Real(least=0, most=50), 6.0)
     """Deviation of the shadowing by obstacles, drawn once for each device."""
     fading_db: float = setting(Real(least=0, most=50), 0.0)
@@ -81,6 +90,7 @@ class PathLossSnr(RateLaw):
     positions_m: tuple[tuple[float, float], ...] | None = setting(
         Listed(Listed(Real(least=-1e6, most=1e6), 2, 2)), None
     )
+    """Where each device is, as [east, north] of its own edge server; by default it is drawn."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +99,9 @@ class ConstantBandwidth(Division):
 
     kind: ClassVar[str] = "constant"
     hz: float | tuple[float, ...] = setting(one_or_list(q.BANDWIDTH_HZ))
+    """The bandwidth: one number for all edge servers, or one for each."""
     scale: float = setting(q.SCALE, 1.0)
+    """What all bandwidths are multiplied by."""
 
 
 @dataclass(frozen=True)
@@ -98,8 +110,11 @@ class UniformBandwidth(Division):
 
     kind: ClassVar[str] = "uniform"
     low_hz: float = setting(q.BANDWIDTH_HZ)
+    """The least value."""
     high_hz: float = setting(q.BANDWIDTH_HZ)
+    """The greatest value."""
     scale: float = setting(q.SCALE, 1.0)
+    """What all bandwidths are multiplied by."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +123,9 @@ class ConstantBackhaul:
 
     kind: ClassVar[str] = "constant"
     bps: float = setting(q.BACKHAUL_BPS)
+    """The speed of every link, in bit/s."""
     scale: float = setting(q.SCALE, 1.0)
+    """What all speeds are multiplied by."""
 
 
 @dataclass(frozen=True)
@@ -117,8 +134,11 @@ class UniformBackhaul:
 
     kind: ClassVar[str] = "uniform"
     low_bps: float = setting(q.BACKHAUL_BPS)
+    """The least value, in bit/s."""
     high_bps: float = setting(q.BACKHAUL_BPS)
+    """The greatest value, in bit/s."""
     scale: float = setting(q.SCALE, 1.0)
+    """What all speeds are multiplied by."""
 
 
 @dataclass(frozen=True)
@@ -148,6 +168,7 @@ class ErdosRenyiGraph:
 
     kind: ClassVar[str] = "erdos-renyi"
     probability: float = setting(Real(least=0, most=1))
+    """Of each link, by itself."""
 
 
 @dataclass(frozen=True)
@@ -156,6 +177,7 @@ class LinkListGraph:
 
     kind: ClassVar[str] = "links"
     links: tuple[tuple[int, int], ...] = setting(Listed(Listed(Whole(0, MOST_EDGES - 1), 2, 2)))
+    """One pair of servers for each link."""
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,7 @@ def test_the_search_gives_what_the_plain_formula_gives():
     distances, limit_j = limits(world, 1.2)
     menu = menu_of(world.scenario)
     links = link_times(round_links(world, distances, 0.3, menu))
-    search = JoulePrices.start(relaxed_run(world, menu).run, limit_j)
+    search = JoulePrices.start(relaxed_run(world, menu).run, limit_j, links)
     for _ in range(4):
         bound_s, _ = search.value(links)
         chosen = links.backhaul_s[search.prices.chosen]

@@ -112,7 +112,7 @@ def test_no_prices_beat_those_of_the_search(seed):
 def test_slope_is_energy_over_the_limit():
     run, links = one_choice(SimulatedWorld(tiny(), 0))
     limit_j = np.full(run.num_devices, 8.0)
-    search = JoulePrices.start(run, limit_j)
+    search = JoulePrices.start(run, limit_j, links)
     start = search.prices.joule_s * 10
     search.prices.joule_s = start
     value, over_j = search.value(links)

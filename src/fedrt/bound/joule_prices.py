@@ -26,8 +26,10 @@ FloatArray = NDArray[np.float64]
 # Powers of spent / limit, and the most that a price may change in one step.
 FIRST_POWER, MOST_POWER = 6.0, 40.0
 MOST_CHANGE = 10.0
-ENDS = 3e-6
-"""The share of the bound that the last steps must have gained for the search to continue."""
+FIRST_PART = 0.01
+"""What the search starts from: a part of the prices for a medium frequency, and of the time."""
+LAST, ENDS = 5, 3e-6
+"""How many last steps must have gained which share of the bound for the search to continue."""
 
 
 class CodingSteps:
@@ -55,13 +57,21 @@ class JoulePrices:
     """The greatest bound found, over all prices and covers tried; each of them is valid."""
 
     @staticmethod
-    def start(run: WholeRun, limit_j: FloatArray) -> JoulePrices:
-        """Prices so low that almost no device slows down."""
+    def start(run: WholeRun, limit_j: FloatArray, links: LinkTimes) -> JoulePrices:
+        """Prices so low that almost no device slows down, all budgets together a part of the time.
+
+        The time is the bound without energy limits, below which the search cannot end.
+        """
         prices = DualPrices.even(run)
-        prices.joule_s = np.where(np.isfinite(limit_j), 0.01 * prices.joule_s, 0.0)
+        low, prices.joule_s = FIRST_PART * prices.joule_s, np.zeros(run.num_devices)
         if run.menu is not None:
             prices.distortion_s = first_distortion_prices(run)
-        return JoulePrices(run, limit_j, prices)
+        search = JoulePrices(run, limit_j, prices)
+        free_s, _ = search.value(links)
+        with np.errstate(divide="ignore"):
+            most = FIRST_PART * max(free_s, 0.0) / (run.num_devices * limit_j)
+        prices.joule_s = np.where(np.isfinite(limit_j), np.minimum(low, most), 0.0)
+        return search
 
     def value(self, links: LinkTimes) -> tuple[float, FloatArray]:
         """The bound in seconds at the present prices, and its slope: joules over each limit."""
@@ -96,7 +106,7 @@ class JoulePrices:
         """Raise the prices of devices that spend too much and lower the others', repeatedly.
 
         Each device's power grows while it stays on one side of its limit and is halved when it
-        changes sides. Ends when three steps together bring next to nothing.
+        changes sides. Ends when several steps together bring next to nothing.
         """
         power = np.full(self.run.num_devices, FIRST_POWER)
         last = np.zeros(self.run.num_devices)
@@ -109,7 +119,7 @@ class JoulePrices:
             values.append(bound)
             if bound > best:
                 best, kept = bound, (self.prices.joule_s, self.prices.distortion_s)
-            if len(values) > 3 and best <= max(values[:-3]) + ENDS * abs(best):
+            if len(values) > LAST and best <= max(values[:-LAST]) + ENDS * abs(best):
                 break
             power = np.where(over_j * last < 0, power / 2, np.minimum(power * 1.3, MOST_POWER))
             last = over_j

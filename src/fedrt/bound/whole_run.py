@@ -122,8 +122,9 @@ def hindsight_bound(
     """
     links, relaxed = round_links(world, distances, rho, menu), relaxed_run(world, menu)
     fixed, noise = relaxed.fixed, relaxed.noise
-    search = JoulePrices.start(relaxed.run, fixed.limits_j(limit_j))
-    search.multiply(fixed.added_to(link_times(links)), MULTIPLIED)
+    times = fixed.added_to(link_times(links))
+    search = JoulePrices.start(relaxed.run, fixed.limits_j(limit_j), times)
+    search.multiply(times, MULTIPLIED)
     for turn in range(TURNS):
         before = search.best_s
         refine(links, search.prices.share, PASSES)

@@ -186,6 +186,10 @@ class FedRTPlus:
             nominal_s = fleet.at_price(np.full(seen.num_edges, 1.0 / seen.num_edges))
             allocation, gossip = self._priced(seen, books, pace, reference, fleet, nominal_s)
             if reference.deadline is not None:
+                # A device that a deadline cuts short saves joules: where FedRT overspends, a plan
+                # that waits for it would overspend more.
+                kept = out_of_reach(seen, reference)
+                allocation = allocation.with_clusters(otherwise, kept, seen)
                 given = (seen, now.cap_j, reference.deadline)
                 allocation = no_later_than(otherwise, allocation, *given)
         plan = _plan(seen, allocation, "feasible", gossip)

@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 SITE := .venv-docs
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test test-variants test-wheel test-loggers check check-all format bench figures picture fuzz kill-campaign mutants \
+.PHONY: help demo test test-variants test-wheel test-loggers test-flower check check-all format bench figures picture fuzz kill-campaign mutants \
 	mutants-short random-worlds verify-cell docs docs-serve clean
 
 help:
@@ -14,6 +14,7 @@ help:
 	@echo "make test-variants   the numerical tests again as other processors would run them"
 	@echo "make test-wheel   the sdist and its wheel, installed in a new environment, run their first commands"
 	@echo "make test-loggers   the loggers with MLflow's own store, which is installed for it"
+	@echo "make test-flower   plans for Flower apps in Flower's simulation, which is installed for it"
 	@echo "make check   format, lint, types, fast tests"
 	@echo "make check-all   the long forms of everything (hours)"
 	@echo "make format  let ruff rewrite the code"
@@ -48,6 +49,9 @@ test-wheel: $(VENV)/.ready-dev
 test-loggers: $(VENV)/.ready-dev $(VENV)/.ready-loggers
 	PYTHONPATH=$(VENV)/loggers $(BIN)/python -m pytest tests/callbacks/test_loggers.py
 
+test-flower: $(VENV)/.ready-dev $(VENV)/.ready-flower
+	PYTHONPATH=$(CURDIR)/$(VENV)/flower $(BIN)/python -m pytest tests/flower
+
 check: $(VENV)/.ready-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -63,6 +67,7 @@ check-all: $(VENV)/.ready-dev
 	$(BIN)/python -m pytest -n 2
 	$(MAKE) test-wheel
 	$(MAKE) test-loggers
+	$(MAKE) test-flower
 	$(MAKE) test-variants VARIANTS=numerical
 	$(MAKE) mutants
 	$(MAKE) fuzz
@@ -137,4 +142,10 @@ $(VENV)/.ready-loggers: $(VENV)/.ready requirements-loggers.lock
 $(SITE)/.ready: requirements-docs.lock
 	$(PYTHON) -m venv $(SITE)
 	$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-docs.lock
+	@touch $@
+
+# Flower asks for older versions of libraries that are in the environment.
+$(VENV)/.ready-flower: $(VENV)/.ready requirements-flower.lock
+	rm -rf $(VENV)/flower
+	$(PIP) --no-deps --no-compile --target $(VENV)/flower -r requirements-flower.lock
 	@touch $@

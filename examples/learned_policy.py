@@ -1,7 +1,7 @@
 """A policy that learns: PPO on the small environment, acting on an even split.
 
-Needs `pip install 'fedrt[gym]' stable-baselines3`. Trains on one core, then runs the agent on worlds
-that it has not seen, beside the even split, FedRT and fedrt-plus:
+Needs `pip install 'fedrt[gym]' stable-baselines3`. Trains on one core, then runs the agent on
+worlds that it has not seen, beside the even split, FedRT and fedrt-plus:
 
     python examples/learned_policy.py quickstart --steps 400000 --out learned.json
 

@@ -19,8 +19,8 @@ import fedrt.api
 from fedrt.system.lazy import CallableModule
 
 SOURCE = Path(fedrt.__file__).parent
-WITH_EXTRA = "fedrt.environment"
-"""A folder that exports as well, once an optional library is there."""
+WITH_EXTRA = ("fedrt.environment", "fedrt.flower")
+"""Folders that export as well, once an optional library is there."""
 EXPORTING = [
     "fedrt",
     "fedrt.scenario",
@@ -170,7 +170,7 @@ def test_looking_at_the_exports_loads_nothing_heavy():
 def shown_code() -> list[tuple[str, str]]:
     """The examples, and every block of Python in the README and the docs."""
     root = Path(__file__).parents[1]
-    files = [(path.name, path.read_text()) for path in sorted(root.glob("examples/*.py"))]
+    files = [(path.name, path.read_text()) for path in sorted(root.glob("examples/**/*.py"))]
     for page in (root / "README.md", *sorted(root.glob("docs/**/*.md"))):
         blocks = re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
         files += [(page.name, block) for block in blocks]
@@ -187,4 +187,4 @@ def test_examples_and_docs_import_from_folders():
     assert {"own_policy.py", "extending.md", "README.md"} <= {where for where, _ in found}
     for where, name in found:
         beside = name.count(".") == 1 and (SOURCE / f"{name.split('.')[1]}.py").is_file()
-        assert name in (*EXPORTING, WITH_EXTRA) or beside, f"{where} imports {name}"
+        assert name in (*EXPORTING, *WITH_EXTRA) or beside, f"{where} imports {name}"

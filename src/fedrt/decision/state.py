@@ -46,6 +46,7 @@ SCHEMA_VERSIONS = (1, 2)
 OPTIONAL_FIELDS: dict[str, Rule] = {
     "schema_version": Whole(*SCHEMA_VERSIONS),
     "local_steps": q.LOCAL_STEPS,
+    "global_round": Whole(0, 10**9),
     "contraction_limit": Real(above=0, most=1),
     "gossip_bits": q.MODEL_BITS,
     "buffer_bits": q.MORE_BITS,
@@ -71,20 +72,28 @@ class RoundState:
 
 def load_state(path: str | Path) -> RoundState:
     """The state in a JSON file."""
+    return read_state(load_data(path))
+
+
+def load_data(path: str | Path) -> object:
+    """What is in a JSON file, unchecked."""
     try:
         text = read_text(Path(path))
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read: {reason(error)}") from None
-    return parse_state(text, str(path))
+    return _parsed(text, str(path))
 
 
 def parse_state(text: str, source: str = "state") -> RoundState:
     """The state in a JSON text."""
+    return read_state(_parsed(text, source))
+
+
+def _parsed(text: str, source: str) -> object:
     try:
-        data = parse_json(text)
+        return parse_json(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{source}: is not JSON: {reason(error)}") from None
-    return read_state(data)
 
 
 def read_state(data: object) -> RoundState:
@@ -121,6 +130,7 @@ def read_state(data: object) -> RoundState:
         buffer_bits=values.get("buffer_bits", 0.0),
         menu=_menu(values),
         laws=laws,
+        t=values.get("global_round", 0),
         **columns,
     )
     limit = np.array([np.inf if value is None else value for value in allowance], dtype=np.float64)

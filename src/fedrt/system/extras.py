@@ -21,6 +21,7 @@ EXTRAS: dict[str, tuple[str, str | None]] = {
     "safetensors": ("safetensors", "export"),
     "onnxscript": ("onnx and onnxscript", "export"),
     "gymnasium": ("gymnasium", "gym"),
+    "flwr": ("Flower", "flower"),
 }
 """Module -> the name a person knows it by, and the extra of this package that brings it.
 

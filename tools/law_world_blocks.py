@@ -51,6 +51,6 @@ def law_bounds() -> str:
         lines.append(
             f"| {TITLES[law]} | {own.worlds} | {len(own.broken)}"
             f" | {100 * own.median_above.fedrt:.2f} % | {100 * own.median_above[PLUS]:.2f} %"
-            f" | {100 * nearest:.2f} % |"
+            f" | {100 * nearest:z.2f} % |"
         )
     return "\n".join(lines) + "\n"

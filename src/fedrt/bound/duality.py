@@ -171,7 +171,7 @@ def device_columns(run: WholeRun, joule_s: FloatArray) -> FloatArray:
 def frequencies_hz(run: WholeRun, prices: DualPrices) -> FloatArray:
     """The CPU frequency that each device chooses in each edge round at the given prices."""
     n = run.device
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         cubed = prices.second * run.cycles[n] / (2 * prices.joule_s[n] * run.joules_per_hz2[n])
     cubed = np.where(prices.joule_s[n] > 0, cubed, np.inf)
     return np.clip(np.cbrt(cubed), run.cpu_min_hz[n], run.cpu_max_hz[n])

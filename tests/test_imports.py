@@ -47,6 +47,7 @@ ORDER = [
     {"records"},
     {"callbacks"},
     {"studies"},
+    {"bench"},
     {"experiments"},
     {"report"},
     {"api"},

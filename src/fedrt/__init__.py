@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fedrt.api import Page as Page
     from fedrt.api import RunResult as RunResult
     from fedrt.api import StudyResult as StudyResult
+    from fedrt.api import bench as bench
     from fedrt.api import bound as bound
     from fedrt.api import check as check
     from fedrt.api import compare as compare
@@ -86,9 +87,9 @@ else:
         __name__,
         {
             "api": (
-                "ComparisonResult Page RunResult StudyResult bound check compare data_fetch "
-                "data_import data_list data_show estimate export front plan report reproduce run "
-                "scenario size sweep trace_convert watch"
+                "ComparisonResult Page RunResult StudyResult bench bound check compare "
+                "data_fetch data_import data_list data_show estimate export front plan report "
+                "reproduce run scenario size sweep trace_convert watch"
             ),
             "callbacks": "Callback RunInfo",
             "errors": "FedrtError InfeasibleError InputError",

@@ -7,6 +7,7 @@ import datetime
 
 import pytest
 
+from fedrt.bench.worlds import WORLDS
 from fedrt.errors import InputError
 from fedrt.scenario import load_scenario, preset_names, scenario_text
 from fedrt.scenario.load import read_scenario
@@ -26,6 +27,7 @@ def problems_of(source, *settings) -> list[str]:
 def test_all_presets_are_there():
     expected = {"quickstart", "city"}
     expected |= {f"{family}/{name}" for family in ("paper", "paper-literal") for name in PAPER}
+    expected |= {f"bench/{name}" for name in WORLDS}
     assert set(preset_names()) == expected
 
 

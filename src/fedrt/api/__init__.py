@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from fedrt.api.estimates import estimate as estimate
     from fedrt.api.estimates import front as front
     from fedrt.api.estimates import sweep as sweep
+    from fedrt.api.files.bench import bench as bench
     from fedrt.api.files.datasets import data_fetch as data_fetch
     from fedrt.api.files.datasets import data_import as data_import
     from fedrt.api.files.datasets import data_list as data_list
@@ -36,6 +37,7 @@ else:
         __name__,
         {
             "estimates": "estimate front sweep",
+            "files.bench": "bench",
             "files.datasets": "data_fetch data_import data_list data_show",
             "files.reproduction": "reproduce",
             "models": "export",

@@ -67,11 +67,16 @@ class Request:
 
     @contextmanager
     def opened(
-        self, scenarios: Sequence[Scenario], policies: Sequence[str], said: Mapping[str, Any]
+        self,
+        scenarios: Sequence[Scenario],
+        policies: Sequence[str],
+        said: Mapping[str, Any],
+        name: str | None = None,
     ) -> Iterator[StudyFolder]:
         """The folder of a new or resumed study, locked for this process.
 
-        If the block is interrupted, a message says how to resume.
+        If the block is interrupted, a message says how to resume. `name` is what the folder is
+        called after, by default the scenario.
         """
         asked = {"kind": self.kind, **self.asked}
         same, scenario = same_study(asked, scenarios, policies), scenarios[0]
@@ -82,7 +87,7 @@ class Request:
             def make(path: Path) -> Path:
                 return make_study(path, scenario, about, asked, base, same)
 
-            out = in_folder(self.kind, scenario.name, make, self.out, self.overwrite)
+            out = in_folder(self.kind, name or scenario.name, make, self.out, self.overwrite)
         else:
             out = self.resume
             check_same(out, same)

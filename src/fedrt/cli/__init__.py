@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from fedrt import __version__
 from fedrt.api.session import called_from
 from fedrt.cli import (
+    bench,
     bound,
     compare,
     data,
@@ -51,6 +52,7 @@ COMMANDS = (
     size,
     front,
     bound,
+    bench,
     reproduce,
     plan,
     scenario,

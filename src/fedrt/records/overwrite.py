@@ -21,7 +21,7 @@ from fedrt.system.inputs import parse_json, read_text
 FILES = re.compile(
     r"((config|base)\.toml|(run|environment|identity|inputs|summary|comparison|tuning)\.json|points\.jsonl"
     r"|page\.html|\.lock|\..*\.torn|(devices|links|edges|rounds|partition)\.parquet"
-    r"|(sweep|front|size|bound)\.(json|csv)|(accuracy|sweep|front|size)\.(png|svg|pdf))"
+    r"|(sweep|front|size|bound|bench|bounds|speed)\.(json|csv)|(accuracy|sweep|front|size)\.(png|svg|pdf))"
 )
 """The files of a folder that a command has saved."""
 INNER = {

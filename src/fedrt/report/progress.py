@@ -91,20 +91,20 @@ def _bar(total: int | None, *, quiet: bool = False) -> Iterator[Progress | Noteb
 
 @contextmanager
 def round_progress(
-    total: int | None, *, quiet: bool = False, lines: bool = False
+    total: int | None, *, quiet: bool = False, lines: bool = False, what: str = "round"
 ) -> Iterator[Callable[[str, int], Callable[[Any], None]] | None]:
     """A function `start(policy, seed)` that returns the callback for each round.
 
     None if it is to be quiet.
 
     Without a total the bar only shows activity. With `lines` there is a line for
-    every tenth of the total where there is no terminal.
+    every tenth of the total where there is no terminal. `what` is what is counted.
     """
     with _bar(total, quiet=quiet) as bar:
         if bar is None:
-            yield _lines(total) if lines and total and not quiet else None
+            yield _lines(total, what) if lines and total and not quiet else None
             return
-        task: Any = bar.add_task("rounds", total=total)
+        task: Any = bar.add_task(f"{what}s", total=total)
 
         def start(policy: str, seed: int) -> Callable[[Any], None]:
             bar.update(task, description=f"{policy}, seed {seed}")
@@ -119,7 +119,7 @@ def say_without_terminal(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
 
-def _lines(total: int) -> Callable[[str, int], Callable[[Any], None]]:
+def _lines(total: int, what: str) -> Callable[[str, int], Callable[[Any], None]]:
     """Progress as lines on stderr."""
     done = 0
 
@@ -128,7 +128,7 @@ def _lines(total: int) -> Callable[[str, int], Callable[[Any], None]]:
             nonlocal done
             done += 1
             if done * 10 // total > (done - 1) * 10 // total:
-                line = f"round {done} of {total}: {policy}, seed {seed}"
+                line = f"{what} {done} of {total}: {policy}, seed {seed}"
                 print(line, file=sys.stderr, flush=True)
 
         return step

@@ -96,11 +96,11 @@ def _load_layers(source: Source) -> dict[str, Any]:
     source, layers, files = str(source), list[dict[str, Any]](), list[Path]()
     while True:
         is_preset = source in preset_names()
-        table = _read_toml(PRESETS / f"{source}.toml" if is_preset else Path(source), source)
-        folder = Path(source).resolve().parent
+        file = PRESETS / f"{source}.toml" if is_preset else Path(source)
+        table, folder = _read_toml(file, source), file.resolve().parent
+        _locate_files(table, folder)
         if not is_preset:
-            _locate_files(table, folder)
-            files.append(Path(source).resolve())
+            files.append(file.resolve())
         table.setdefault("name", source if is_preset else Path(source).stem)
         table.setdefault("description", "")
         parent = table.pop("extends", None)

@@ -10,7 +10,7 @@ which `fedrt` spends more than its budget (best-effort) may spend as much as it 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
@@ -23,7 +23,9 @@ from fedrt.bound.whole_run import hindsight_bound
 from fedrt.control.coding.menu import menu_of
 from fedrt.control.mixing.weights import best_constant_weights, contraction, metropolis_weights
 from fedrt.control.topology.consensus import meets_limit
+from fedrt.graph import same_parts
 from fedrt.ledger import overspend_j
+from fedrt.plan import gossip_bits, upload_bits
 from fedrt.policies import make_policy
 from fedrt.policies.base import chooses_codecs
 from fedrt.records.history import round_row
@@ -63,6 +65,34 @@ class PolicyRun:
     """Whether the policy chooses codecs: the bound for it is the one over codecs."""
     distorted_rounds: int = 0
     """Edge rounds whose mean distortion is over the limit."""
+    work: dict[str, int] = field(default_factory=dict)
+    """How often it did less work than the scenario's (`WorkDone`)."""
+
+
+@dataclass
+class WorkDone:
+    """How often the plans of a run did other work than the scenario's: all 0 for the same work."""
+
+    left_out: int = 0
+    """Devices that were there and did not train, over all edge rounds."""
+    other_steps: int = 0
+    """Devices that trained another number of local steps, over all edge rounds."""
+    fewer_bits: int = 0
+    """Uploads and gossips with fewer bits than the scenario's messages have."""
+    unconnected: int = 0
+    """Global rounds whose links left servers apart that the base graph connects."""
+
+    def add(self, done: GlobalRound, steps: int) -> None:
+        """Count what a global round was planned to do; `steps` are the scenario's local steps."""
+        for turn in done.edge_rounds:
+            trained = turn.plan.trained
+            self.left_out += int((~trained).sum())
+            self.other_steps += int((turn.plan.local_steps != steps)[trained].sum())
+            fewer = upload_bits(turn.plan, turn.seen) < turn.seen.upload_bits
+            self.fewer_bits += int(fewer[trained].sum())
+        gossip, last = done.last.gossip, done.last
+        self.fewer_bits += int(gossip_bits(gossip, last.seen) < last.seen.gossip_bits)
+        self.unconnected += int(not same_parts(gossip.links, last.backhaul.base_graph))
 
 
 @dataclass(frozen=True)
@@ -88,7 +118,7 @@ def run_policy(
     progress: Callable[[GlobalRound], None] | None = None,
 ) -> PolicyRun:
     """A whole run of a policy without training, at the given distances."""
-    contractions, unlinked, own_steps, distorted = [], 0, False, 0
+    contractions, unlinked, distorted, work = [], 0, 0, WorkDone()
     done: GlobalRound | None = None
     policy = make_policy(name)
     for done in simulate_rounds(world, policy, Recorded(distances)):
@@ -96,11 +126,7 @@ def run_policy(
         contractions.append(float(row["zeta"][0]) ** int(row["gossip_steps"][0]))
         links, backhaul = done.last.gossip.links, done.last.backhaul
         unlinked += not meets_limit(links, backhaul.consensus_distance, backhaul.consensus_limit)
-        steps = world.scenario.rounds.local_steps
-        own_steps |= any(
-            (turn.plan.local_steps != steps).any() or not turn.plan.trained.all()
-            for turn in done.edge_rounds
-        )
+        work.add(done, world.scenario.rounds.local_steps)
         distorted += sum(not _keeps_distortion(turn) for turn in done.edge_rounds)
         if progress is not None:
             progress(done)
@@ -112,10 +138,11 @@ def run_policy(
         ledger.spent_j,
         np.array(contractions),
         unlinked,
-        own_steps,
+        work.left_out + work.other_steps > 0,
         policy.name,
         chooses_codecs(policy),
         distorted,
+        asdict(work),
     )
 
 

@@ -76,6 +76,10 @@ class Points:
             self.known[key] = json.loads(text)
         return self.known[key]
 
+    def known_value(self, asked: Mapping[str, Any]) -> Any:
+        """The result that was saved earlier; None if there is none."""
+        return self.known.get(digest(json.dumps(asked, sort_keys=True)))
+
     def _append(self, line: bytes) -> None:
         try:
             while line:

@@ -1,10 +1,15 @@
-"""The environment of processes that this one starts."""
+"""How processes start that this one makes: their environment, signals and main module."""
 
 from __future__ import annotations
 
 import os
+import signal
+import sys
+import types
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from fedrt.system.signals import uninterrupted
 
 SAFE_PATH = {"PYTHONSAFEPATH": "1"}
 """Python processes with this do not take modules from the current folder (docs/security.md)."""
@@ -23,3 +28,36 @@ def environment(values: dict[str, str]) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+@contextmanager
+def without_main() -> Iterator[None]:
+    """Keep processes that start in the block from running the user's script again.
+
+    Python would import it in each of them, for what it defines; no such process needs that.
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+
+
+@contextmanager
+def deaf_children() -> Iterator[None]:
+    """Make processes that start in the block ignore Ctrl-C, which is delayed here meanwhile.
+
+    They inherit the blocked signal. That is not enough for this process, whose other threads may
+    take it, so its handler waits as well.
+    """
+    from multiprocessing import resource_tracker
+
+    # On its start the tracker would unblock the signal again.
+    resource_tracker.ensure_running()
+    with uninterrupted():
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -142,6 +142,17 @@ def only_allowed(paths: Iterable[str] | None) -> Iterator[None]:
         _allowed = before
 
 
+def allowed() -> frozenset[str] | None:
+    """The import paths that may be loaded now, for another process; None: all."""
+    return _allowed
+
+
+def allow_from_now(paths: frozenset[str] | None) -> None:
+    """Allow only these import paths from now on, in a process that has started for this."""
+    global _allowed
+    _allowed = paths
+
+
 _own_folder: str | None = None
 
 

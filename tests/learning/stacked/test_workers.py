@@ -26,6 +26,7 @@ from fedrt.learning.models.flat import FlatModel
 from fedrt.learning.stacked import workers
 from fedrt.learning.stacked.engine import StackedEngine
 from fedrt.learning.stacked.workers import WorkerEngine, split_order
+from fedrt.system.children import deaf_children
 
 pytestmark = pytest.mark.numerical
 
@@ -174,7 +175,7 @@ def test_ctrl_c_waits_for_the_last_worker_also_where_another_thread_takes_it():
     through, over = [], threading.Event()
 
     def interrupted() -> None:
-        with workers._deaf_children():
+        with deaf_children():
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(0.05)
             through.append(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ()))

@@ -1,4 +1,4 @@
-"""Functions about files: data sets, and the paper's table and figures."""
+"""Functions about files: data sets, the paper's table and figures, and the bench."""
 
 NAMES = (
     "table",

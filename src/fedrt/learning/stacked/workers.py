@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import pickle
 import signal
-import sys
-import types
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import pairwise
-from multiprocessing import resource_tracker
 from typing import Any
 
 import numpy as np
@@ -35,8 +32,7 @@ from fedrt.learning.engines.engine import (
 from fedrt.learning.stacked.engine import StackedEngine
 from fedrt.learning.stacked.resources import refuse_too_little, scarce, why_it_died
 from fedrt.learning.stacked.shared_states import SharedStates, StatesForm, receive_states
-from fedrt.system.children import SAFE_PATH, environment
-from fedrt.system.signals import uninterrupted
+from fedrt.system.children import SAFE_PATH, deaf_children, environment, without_main
 
 # Freed memory stays with the process: taking it anew from the system for every step costs more
 # than the arithmetic saves.
@@ -72,7 +68,7 @@ class WorkerEngine:
         self.links: list[Any] = []
         self.processes: list[Any] = []
         try:
-            with environment(ENVIRONMENT), _deaf_children(), _no_main(), _no_warning(copied):
+            with environment(ENVIRONMENT), deaf_children(), without_main(), _no_warning(copied):
                 for number in range(workers):
                     here, there = context.Pipe()
                     mine = [here, *self.links] if copied else []
@@ -228,34 +224,3 @@ def _no_warning(copied: bool) -> Iterator[None]:
         if copied:
             warnings.simplefilter("ignore", DeprecationWarning)
         yield
-
-
-@contextmanager
-def _no_main() -> Iterator[None]:
-    """Keep processes that start in the block from running the user's script again.
-
-    Python would import it in each of them, for what it defines; no worker needs that.
-    """
-    main = sys.modules["__main__"]
-    sys.modules["__main__"] = types.ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = main
-
-
-@contextmanager
-def _deaf_children() -> Iterator[None]:
-    """Make processes that start in the block ignore Ctrl-C, which is delayed here meanwhile.
-
-    They inherit the blocked signal. That is not enough for this process, whose other threads may
-    take it, so its handler waits as well.
-    """
-    # On its start the tracker would unblock the signal again.
-    resource_tracker.ensure_running()
-    with uninterrupted():
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            yield
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -13,7 +13,7 @@ from fedrt.policies import POLICIES
 from fedrt.records.directory import BEFORE
 from fedrt.system.inputs import parse_json, read_text
 
-STUDIES = ("sweep", "front", "size")
+STUDIES = ("sweep", "front", "size", "bench")
 """Folders with `NAME.json` are the outcome of `fedrt NAME`."""
 CELLS = "cells"
 """A folder with this one in it was filled by `fedrt reproduce`."""

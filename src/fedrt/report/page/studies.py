@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from fedrt.bench.view import read_bench
 from fedrt.errors import InputError, reason
 from fedrt.policies import POLICIES
 from fedrt.policies.spec import policy_label, policy_labels
@@ -31,7 +32,7 @@ def read_study(kind: str, folder: Path) -> dict[str, Any]:
     return {
         "kind": kind,
         "folder": str(folder),
-        "scenario": str(data["scenario"]),
+        "scenario": str(data.get("scenario", kind)),
         "command": command if isinstance(command, str) else "",
         "config": _config(config) if config.is_file() else "",
         **study,
@@ -145,4 +146,5 @@ READERS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "sweep": _sweep,
     "front": _sweep,
     "size": _size,
+    "bench": lambda data: read_bench(data, style),
 }

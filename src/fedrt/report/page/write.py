@@ -22,7 +22,7 @@ LIBRARY = ASSETS / "vendor" / "echarts" / "echarts.min.js"
 SCRIPTS = (
     *("data", "words", "look", "chart", "lines", "graph", "rounds", "heat", "devices"),
     "codecs",
-    *("reproduced", "studies", "summary", "main"),
+    *("reproduced", "bench", "studies", "summary", "main"),
 )
 MARK = "<!-- a FedRT page -->"
 """The mark by which a page of FedRT is recognised, which may be overwritten."""

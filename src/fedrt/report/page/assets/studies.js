@@ -173,6 +173,7 @@ function fillStudies() {
   const sections = page.data.studies.flatMap((study, number) => {
     const id = `chart-study-${number}`;
     if (study.kind === "reproduced") return reproducedSections(study, number, charts);
+    if (study.kind === "bench") return benchSections(study, number, charts);
     charts.push([id, () => STUDY_OPTIONS[study.kind](study, chosen.studies[number])]);
     const state = (chosen.studies[number] ??= { x: study.kind === "sweep" ? axisKeys(study)[0] : 0, others: {} });
     const heading = make("h2", {}, `${STUDY_WORDS[study.kind]}: ${study.scenario}${study.kind === "size" ? `, ${study.policies[0].name}` : ""} `, make("span", { class: "muted" }, study.folder));

@@ -192,6 +192,23 @@ def test_a_bridge_is_used_more_often_than_other_links():
     assert used == pytest.approx(of_bridge, abs=0.08)
 
 
+def test_beyond_many_servers_fewer_steps_reach_nearly_the_same_connectivity(monkeypatch):
+    base = np.triu(np.random.default_rng(1).random((80, 80)) < 0.1, 1)
+    base |= base.T
+
+    def connectivity(sampling):
+        mean = sum(p * each for p, each in zip(sampling.chance, sampling.matchings, strict=True))
+        return np.linalg.eigvalsh(np.diag(mean.sum(axis=1)) - mean)[1]
+
+    quick = matcha.sampling_of(base, 0.5)
+    monkeypatch.setattr(matcha, "MANY", len(base))
+    whole = matcha.sampling_of(base, 0.5)
+    assert connectivity(quick) >= 0.995 * connectivity(whole)
+    assert quick.weight == pytest.approx(whole.weight, rel=0.02)
+    even = matcha.Sampling(whole.matchings, np.full(len(whole.chance), 0.5), 0.0)
+    assert connectivity(quick) > 1.1 * connectivity(even)
+
+
 def test_matcha_mixes_towards_the_average_over_rounds():
     seen, policy = observed(), make_policy("matcha")
     values = np.random.default_rng(1).normal(size=seen.num_edges)

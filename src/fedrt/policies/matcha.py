@@ -22,8 +22,11 @@ from fedrt.world.observation import Observation
 
 FloatArray = NDArray[np.float64]
 
-STEPS = 300
-"""Of the ascent to the best probabilities."""
+STEPS, SECTIONS = 300, 60
+"""Of the ascent to the best probabilities, and of the golden section to the best weight."""
+MANY = 64
+FEW_STEPS, FEW_SECTIONS = 40, 25
+"""The same beyond so many servers, where each takes long: within half a percent of the best."""
 SEED = 0
 """Of the draws, which are keyed by the round; the same in every run."""
 
@@ -112,7 +115,7 @@ def _best_chances(laplacians: FloatArray, budget: float) -> FloatArray:
     count = len(laplacians)
     chance = np.full(count, min(budget, 1.0))
     best, value = chance, -np.inf
-    for step in range(1, STEPS + 1):
+    for step in range(1, (STEPS if laplacians.shape[1] <= MANY else FEW_STEPS) + 1):
         values, vectors = np.linalg.eigh(np.tensordot(chance, laplacians, axes=1))
         if values[1] > value:
             best, value = chance, float(values[1])
@@ -155,7 +158,7 @@ def _best_weight(laplacians: FloatArray, chance: FloatArray) -> float:
 
     low, high = 0.0, 2.0 / max(float(np.linalg.eigvalsh(mean)[-1]), 1e-12)
     ratio = (np.sqrt(5.0) - 1) / 2
-    for _ in range(60):
+    for _ in range(SECTIONS if size <= MANY else FEW_SECTIONS):
         one, two = high - ratio * (high - low), low + ratio * (high - low)
         if left(one) <= left(two):
             high = two

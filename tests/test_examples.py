@@ -45,7 +45,8 @@ def test_the_policies_of_the_guide_run_as_they_stand_there(monkeypatch, tmp_path
     files = re.findall(r"```python\n# (\w+)\.py\n(.*?)```", guide, flags=re.DOTALL)
     monkeypatch.syspath_prepend(tmp_path)
     left_out = {}
-    for module, code in files:
+    policies = [(module, code) for module, code in files if "def plan" in code]
+    for module, code in policies:
         (tmp_path / f"{module}.py").write_text(code)
         (name,) = re.findall(r"^class (\w+):", code, flags=re.MULTILINE)
         rounds = list(simulate_rounds(make_world(tiny(), 0), make_policy(f"{module}:{name}")))

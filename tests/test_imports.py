@@ -253,7 +253,9 @@ def drawn(page: str) -> list[tuple[str, str]]:
 
     Each with the folder it stands in, by its indentation.
     """
-    (drawing,) = re.findall(r"```\nsrc/fedrt/\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+    (drawing,) = re.findall(
+        r"```(?:text)?\nsrc/fedrt/\n(.*?)```", (ROOT / page).read_text(), re.DOTALL
+    )
     found, above = [], {}
     for line in drawing.splitlines():
         depth = (len(line) - len(line.lstrip())) // 2

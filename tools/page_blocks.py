@@ -8,7 +8,7 @@ names; a Python or TOML block whose first line is a comment with a file's name i
 other TOML block is checked as a part of the scenario `quickstart`. Comments right before a block
 say more, one on each line:
 
-    <!-- not run: REASON -->      one of `REASONS`
+    <!-- not run: REASON -->      one of `REASONS`, perhaps with more behind a semicolon
     <!-- long: REASON -->         only with --as-shown
     <!-- small: OPTIONS -->       added to its `fedrt` commands, or `"old" -> "new"` in its text,
                                   unless with --as-shown
@@ -50,7 +50,7 @@ MARK = re.compile(
 WIDTH = "100"
 """Columns of the terminal whose output the pages show."""
 NAMED = re.compile(r"# ([\w./-]+\.(?:py|toml))\n")
-WITH_SETTINGS = ("run", "compare", "estimate", "sweep", "size", "front", "bound")
+WITH_SETTINGS = ("run", "compare", "estimate", "sweep", "size", "front", "bound", "bench")
 """The commands of `fedrt` to which options that make them small are added."""
 SHELL = re.compile(r"[|&;<>()$`*?\[\]{}~!]")
 """Characters for which a command is left to bash."""
@@ -85,8 +85,8 @@ class BlockError(Exception):
     """A block that does not run as it stands on its page."""
 
 
-def blocks_of(text: str, page: str = "page") -> list[Block]:
-    """The blocks of a page; a ValueError with a line for everything that is wrong with them."""
+def read_page(text: str, page: str = "page") -> tuple[list[Block], list[str]]:
+    """The blocks of a page, and a line for everything that is wrong with them."""
     found, wrong = [], []
     for match in BLOCK.finditer(text):
         line = text.count("\n", 0, match.start(2)) + 1
@@ -94,15 +94,13 @@ def blocks_of(text: str, page: str = "page") -> list[Block]:
         block = Block(page, line, match[2].strip(), match[3], marks)
         if block.language not in LANGUAGES:
             wrong.append(f"{block.where}: {block.language!r} is none of {', '.join(LANGUAGES)}")
-        if marks.get("not run", REASONS[0]) not in REASONS:
+        if marks.get("not run", REASONS[0]).partition(";")[0] not in REASONS:
             wrong.append(f"{block.where}: not run: must be one of {', '.join(REASONS)}")
         found.append(block)
     fences = len(re.findall(r"^\s*```", text, flags=re.MULTILINE))
     if fences != 2 * len(found):
         wrong.append(f"{page}: {fences} lines begin or end a block, of {len(found)} blocks")
-    if wrong:
-        raise ValueError("\n".join(wrong))
-    return found
+    return found, wrong
 
 
 class Reader:
@@ -238,7 +236,11 @@ def main() -> int:
     parser.add_argument("--as-shown", action="store_true", help="in full, long ones too")
     parser.add_argument("pages", type=Path, nargs="+")
     args = parser.parse_args()
-    blocks = [blocks_of(page.read_text(encoding="utf-8"), str(page)) for page in args.pages]
+    read = [read_page(page.read_text(encoding="utf-8"), str(page)) for page in args.pages]
+    blocks = [found for found, _ in read]
+    if wrong := [line for _, lines in read for line in lines]:
+        print("\n".join(wrong), file=sys.stderr)
+        return 1
     before = Path.cwd()
     os.environ["COLUMNS"] = WIDTH
     with tempfile.TemporaryDirectory() as folder:

@@ -3,7 +3,7 @@
 MkDocs calls these functions (`hooks` in mkdocs.yml). They run in the site's own environment, in
 which FedRT is not installed.
 
-- CONTRIBUTING.md and CHANGELOG.md are pages of the site.
+- README.md, CONTRIBUTING.md and CHANGELOG.md are pages of the site.
 - A link that leaves docs/ leads to a page of the site that shows the file, or to a copy of it.
 - A built page that would load anything from another machine is an error.
 """
@@ -21,7 +21,11 @@ from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[1]
-OUTER_PAGES = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+OUTER_PAGES = {
+    "README.md": "readme.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+}
 """Pages beside docs/, and what they are called on the site."""
 LINK = re.compile(r"(\]\()(?!https?://|mailto:|#)([^)\s#]+)(#[^)\s]*)?(\))")
 FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
@@ -54,7 +58,7 @@ def _linked(files: Files) -> set[str]:
             path = _place(file.src_uri, match[2])
             if not path.startswith("docs/") and path not in OUTER_PAGES:
                 found.add(path)
-    return {path for path in found if (ROOT / path).is_file()}
+    return {path for path in found if (ROOT / path).exists()}
 
 
 def _place(page: str, link: str) -> str:
@@ -69,18 +73,28 @@ def _target(path: str) -> str:
         return OUTER_PAGES[path]
     if path.startswith("docs/"):
         return path.removeprefix("docs/")
-    return f"files/{path}.md" if Path(path).suffix in LANGUAGES else f"files/{path}"
+    shown = Path(path).suffix in LANGUAGES or (ROOT / path).is_dir()
+    return f"files/{path}.md" if shown else f"files/{path}"
 
 
 def _shown(path: str, config: MkDocsConfig) -> File:
-    """The page that shows a text file's lines, or a copy of any other file."""
-    file, inside = ROOT / path, {"inclusion": InclusionLevel.NOT_IN_NAV}
-    language = LANGUAGES.get(file.suffix)
-    if language is None:
-        return File.generated(config, _target(path), abs_src_path=str(file), **inside)
+    """The page that shows the lines of a text file or of a folder's, or a copy of another file."""
+    there, inside = ROOT / path, {"inclusion": InclusionLevel.NOT_IN_NAV}
+    if not there.is_dir() and there.suffix not in LANGUAGES:
+        return File.generated(config, _target(path), abs_src_path=str(there), **inside)
     text = f"---\nsearch:\n  exclude: true\nhide: [toc, navigation]\n---\n# {path}\n\n"
-    text += f'```{language} linenums="1"\n{file.read_text("utf-8").rstrip()}\n```\n'
+    if there.is_dir():
+        files = sorted(file for file in there.rglob("*") if file.suffix in LANGUAGES)
+        listed = [f"## {file.relative_to(there)}\n\n{_lines(file)}" for file in files]
+        text += "\n".join(listed)
+    else:
+        text += _lines(there)
     return File.generated(config, _target(path), content=text, **inside)
+
+
+def _lines(file: Path) -> str:
+    """The lines of a file as a listing."""
+    return f'```{LANGUAGES[file.suffix]} linenums="1"\n{file.read_text("utf-8").rstrip()}\n```\n'
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:

@@ -18,7 +18,7 @@ from fedrt.validation import Listed, Real, Whole
 
 CONFIG = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
 DOCS = ROOT / "docs"
-MADE = {"contributing.md", "changelog.md"}
+MADE = {"readme.md", "contributing.md", "changelog.md"}
 """Pages that the build makes of files elsewhere (tools/site_hooks.py)."""
 REFERENCE = "".join(page.read_text() for page in sorted((DOCS / "reference").glob("*.md")))
 

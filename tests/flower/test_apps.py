@@ -21,7 +21,10 @@ from flwr.app import (
     MetricRecord,
     RecordDict,
 )
+from flwr.client import NumPyClient
 from flwr.clientapp import ClientApp
+from flwr.compat.common.recorddict_compat import fitins_to_recorddict, recorddict_to_fitres
+from flwr.compat.common.typing import FitIns, Parameters
 from flwr.serverapp import Grid, ServerApp
 from flwr.supercore.task_identity import TaskIdentity
 
@@ -170,6 +173,23 @@ def test_a_mod_does_the_same_and_leaves_messages_without_orders_alone():
     report = app(clients.sent[0], context_of(70)).content["fedrt"]
     assert report["ordered-device"] == 5
     assert report["wall-s"] >= 0
+
+
+def test_older_apps_find_orders_in_the_config_of_fit():
+    class Old(NumPyClient):
+        def fit(self, parameters, config):
+            return parameters, 7, {"bandwidth": config["fedrt.bandwidth-hz"]}
+
+    app = ClientApp(lambda context: Old().to_client())
+    asked = FitIns(Parameters([], "numpy.ndarray"), {"lr": 0.1})
+    content = fitins_to_recorddict(asked, keep_input=True)
+    sent = [Message(content, dst_node_id=node, message_type="train") for node in NODES]
+    grid = PlannedGrid(Clients(with_reports(app)), Planner(FLEET, rounds=2))
+    answers = [recorddict_to_fitres(r.content, True) for r in grid.send_and_receive(sent)]
+    planned = Planner(FLEET, rounds=2).plan(range(6)).orders
+    device = [sorted(NODES).index(node) for node in NODES]
+    ordered = [planned[n]["fedrt.bandwidth-hz"] for n in device]
+    assert [answer.metrics["bandwidth"] for answer in answers] == ordered
 
 
 def test_messages_to_devices_that_are_left_out_are_not_sent():

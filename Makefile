@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 SITE := .venv-docs
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test test-variants test-wheel test-loggers test-flower check check-all format bench figures picture fuzz kill-campaign mutants \
+.PHONY: help demo test test-variants test-wheel test-loggers test-flower test-release check check-all format bench figures picture fuzz kill-campaign mutants \
 	mutants-short random-worlds verify-cell docs docs-serve clean
 
 help:
@@ -15,6 +15,7 @@ help:
 	@echo "make test-wheel   the sdist and its wheel, installed in a new environment, run their first commands"
 	@echo "make test-loggers   the loggers with MLflow's own store, which is installed for it"
 	@echo "make test-flower   plans for Flower apps in Flower's simulation, which is installed for it"
+	@echo "make test-release   the archives of a version and CITATION.cff, checked by twine and cffconvert"
 	@echo "make check   format, lint, types, fast tests"
 	@echo "make check-all   the long forms of everything (hours)"
 	@echo "make format  let ruff rewrite the code"
@@ -52,6 +53,12 @@ test-loggers: $(VENV)/.ready-dev $(VENV)/.ready-loggers
 test-flower: $(VENV)/.ready-dev $(VENV)/.ready-flower
 	PYTHONPATH=$(CURDIR)/$(VENV)/flower $(BIN)/python -m pytest tests/flower
 
+test-release: $(VENV)/.ready-dev $(VENV)/.ready-release
+	rm -rf build/dist
+	$(BIN)/python -m hatchling build -d build/dist
+	PYTHONPATH=$(VENV)/release $(BIN)/python -m twine check --strict build/dist/*
+	PYTHONPATH=$(VENV)/release $(BIN)/python $(VENV)/release/bin/cffconvert --validate -i CITATION.cff
+
 check: $(VENV)/.ready-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -68,6 +75,7 @@ check-all: $(VENV)/.ready-dev
 	$(MAKE) test-wheel
 	$(MAKE) test-loggers
 	$(MAKE) test-flower
+	$(MAKE) test-release
 	$(MAKE) test-variants VARIANTS=numerical
 	$(MAKE) mutants
 	$(MAKE) fuzz
@@ -136,6 +144,11 @@ $(VENV)/.ready-dev: $(VENV)/.ready requirements-dev.lock
 $(VENV)/.ready-loggers: $(VENV)/.ready requirements-loggers.lock
 	rm -rf $(VENV)/loggers
 	$(PIP) --no-deps --no-compile --target $(VENV)/loggers -r requirements-loggers.lock
+	@touch $@
+
+$(VENV)/.ready-release: $(VENV)/.ready requirements-release.lock
+	rm -rf $(VENV)/release
+	$(PIP) --no-deps --no-compile --target $(VENV)/release -r requirements-release.lock
 	@touch $@
 
 # An environment of its own: nothing of it is among what FedRT runs with.

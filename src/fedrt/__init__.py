@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from fedrt.system.lazy import export as load_late
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from fedrt.api import ComparisonResult as ComparisonResult

@@ -10,6 +10,7 @@ import gossip_blocks
 import joint_blocks
 import law_blocks
 import law_world_blocks
+import learned_blocks
 import plus_blocks
 import settings_page
 import training_blocks
@@ -164,6 +165,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "few-labels": training_blocks.few_labels,
     "law-effects": law_blocks.law_effects,
     "joint-bound": joint_blocks.joint_bound,
+    "environment": learned_blocks.environment,
+    "learned": learned_blocks.learned,
     "plus-said": plus_blocks.plus_said,
     "plus-table": plus_blocks.plus_table,
     "plus-in-table": plus_blocks.plus_in_table,

@@ -8,6 +8,10 @@ from collections import Counter
 import pytest
 from hypothesis import HealthCheck, settings
 
+from fedrt.devices.security.tls13 import require_tls_13
+
+require_tls_13()  # before whatever loads gRPC for another reason
+
 # Compiling the kernel makes the first example slow, and CI machines are shared: no deadlines.
 settings.register_profile(
     "fedrt", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]

@@ -19,7 +19,7 @@ import fedrt.api
 from fedrt.system.lazy import CallableModule
 
 SOURCE = Path(fedrt.__file__).parent
-WITH_EXTRA = ("fedrt.environment", "fedrt.flower")
+WITH_EXTRA = ("fedrt.environment", "fedrt.flower", "fedrt.devices.security")
 """Folders that export as well, once an optional library is there."""
 EXPORTING = [
     "fedrt",

@@ -39,7 +39,7 @@ UNIT = re.compile(
     r"|[KMGT]i?B|[MGT]?FLOP|[MGT]?FLOP/s|[MG]bit/s|[MG]?Hz)(?![\w-]))"
 )
 NEXT = re.compile(r"\s*(?:,|and|to|or|/|against|instead of)\s+(?=[+-]?\d)|\s*[,/]\s*(?=[+-]?\d)")
-VERSION = re.compile(r"\b(?:torch|Python|pfl|Flower|ECharts|Ray|Chromium|CUDA|Apache)[\s-]$")
+VERSION = re.compile(r"\b(?:torch|Python|pfl|Flower|ECharts|Ray|Chromium|CUDA|Apache|TLS)[\s-]$")
 SETTINGS = re.compile(
     r"\b(?:0\.5|1|1\.25|1\.35|1\.5|2|4)(?:,? (?:and|or) (?:1\.5|2))?\sJ\b(?! (?:more|less|over))"
     r"|\bp = [\d.]+(?:, [\d.]+)*|\b(?:kappa|psi|scale|correlation|learning rate)(?: =)? [\d.]+"

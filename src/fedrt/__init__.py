@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from fedrt.api import data_import as data_import
     from fedrt.api import data_list as data_list
     from fedrt.api import data_show as data_show
+    from fedrt.api import enrol_init as enrol_init
+    from fedrt.api import enrol_request as enrol_request
+    from fedrt.api import enrol_revoke as enrol_revoke
+    from fedrt.api import enrol_show as enrol_show
+    from fedrt.api import enrol_sign as enrol_sign
     from fedrt.api import estimate as estimate
     from fedrt.api import export as export
     from fedrt.api import front as front
@@ -88,7 +93,8 @@ else:
         {
             "api": (
                 "ComparisonResult Page RunResult StudyResult bench bound check compare "
-                "data_fetch data_import data_list data_show estimate export front plan report "
+                "data_fetch data_import data_list data_show enrol_init enrol_request "
+                "enrol_revoke enrol_show enrol_sign estimate export front plan report "
                 "reproduce run scenario size sweep trace_convert watch"
             ),
             "callbacks": "Callback RunInfo",

@@ -7,6 +7,11 @@ from typing import TYPE_CHECKING
 from fedrt.system.lazy import export as load_late
 
 if TYPE_CHECKING:
+    from fedrt.api.devices.enrolment import enrol_init as enrol_init
+    from fedrt.api.devices.enrolment import enrol_request as enrol_request
+    from fedrt.api.devices.enrolment import enrol_revoke as enrol_revoke
+    from fedrt.api.devices.enrolment import enrol_show as enrol_show
+    from fedrt.api.devices.enrolment import enrol_sign as enrol_sign
     from fedrt.api.estimates import estimate as estimate
     from fedrt.api.estimates import front as front
     from fedrt.api.estimates import sweep as sweep
@@ -36,6 +41,7 @@ else:
     __getattr__, __dir__, __all__ = load_late(
         __name__,
         {
+            "devices.enrolment": "enrol_init enrol_request enrol_revoke enrol_show enrol_sign",
             "estimates": "estimate front sweep",
             "files.bench": "bench",
             "files.datasets": "data_fetch data_import data_list data_show",

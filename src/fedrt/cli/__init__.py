@@ -19,6 +19,7 @@ from fedrt.cli import (
     bound,
     compare,
     data,
+    enrol,
     estimate,
     export,
     front,
@@ -58,6 +59,7 @@ COMMANDS = (
     scenario,
     data,
     trace,
+    enrol,
 )
 
 

@@ -22,6 +22,8 @@ EXTRAS: dict[str, tuple[str, str | None]] = {
     "onnxscript": ("onnx and onnxscript", "export"),
     "gymnasium": ("gymnasium", "gym"),
     "flwr": ("Flower", "flower"),
+    "grpc": ("grpcio", "devices"),
+    "cryptography": ("cryptography", "devices"),
 }
 """Module -> the name a person knows it by, and the extra of this package that brings it.
 

@@ -1,0 +1,1 @@
+"""Functions of the commands for real devices."""

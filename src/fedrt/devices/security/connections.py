@@ -1,0 +1,104 @@
+"""TLS credentials of servers and channels to servers, verified by role and name."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+
+import grpc
+
+from fedrt.devices.security.files import Files
+from fedrt.devices.security.limits import Limits, Options
+from fedrt.devices.security.party import Party
+from fedrt.devices.security.reading import read_pem
+from fedrt.devices.security.trust import stamp_of
+from fedrt.errors import InputError
+from fedrt.validation import shown
+
+_log = logging.getLogger(__name__)
+_ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
+
+
+def server_credentials(files: Files) -> grpc.ServerCredentials:
+    """Credentials of a server that takes only clients with a certificate of the authority.
+
+    The files are read again when they change, so that a server goes on with a new certificate
+    without being started anew: new connections have it, open ones stay as they are.
+    """
+    files.check()
+    reload = _Reload(files)
+    return grpc.dynamic_ssl_server_credentials(
+        reload.configuration(), reload, require_client_authentication=True
+    )
+
+
+class _Reload:
+    """The current certificate of a server: called for every handshake, from threads of gRPC."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._lock = threading.Lock()
+        self._stamps = self._stamps_now()
+
+    def _stamps_now(self) -> tuple[object, ...]:
+        return tuple(map(stamp_of, (self._files.ca, self._files.certificate, self._files.key)))
+
+    def configuration(self) -> grpc.ServerCertificateConfiguration:
+        pair = read_pem(self._files.key), read_pem(self._files.certificate)
+        return grpc.ssl_server_certificate_configuration([pair], read_pem(self._files.ca))
+
+    def __call__(self) -> grpc.ServerCertificateConfiguration | None:
+        """A new configuration if a file has changed; None: go on with the one before."""
+        with self._lock:
+            stamps = self._stamps_now()
+            if stamps == self._stamps:
+                return None
+            self._stamps = stamps
+            try:
+                self._files.check()
+                return self.configuration()
+            except InputError as error:  # half of them is written: the next change brings the rest
+                _log.warning("%s; the certificate before stays in use", error.report())
+                return None
+
+
+def server_name(files: Files, expect: Party) -> str:
+    """The name by which TLS verifies a server: its role and name, and what was revoked of it.
+
+    Where it changes while a channel is open, the server's certificate was revoked: close the
+    channel and open another.
+    """
+    return expect.host_name(files.trust().generation(expect))
+
+
+def check_address(address: str) -> str:
+    """A server's address, HOST:PORT; an error if it is none."""
+    found = _ADDRESS.fullmatch(address)
+    if found is None or not 0 < int(found[2]) < 2**16:
+        raise InputError(f"address {shown(address)}: must be HOST:PORT, or [IPV6]:PORT")
+    return address
+
+
+def open_channel(
+    address: str,
+    files: Files,
+    expect: Party,
+    options: Options | None = None,
+    limits: Limits | None = None,
+) -> grpc.aio.Channel:
+    """A channel to a server that must be the party `expect`, wherever its address leads.
+
+    The address plays no part in this: TLS asks for a certificate with the party's role and name.
+    `options` are further ones of gRPC.
+    """
+    files.check()
+    credentials = grpc.ssl_channel_credentials(
+        read_pem(files.ca), read_pem(files.key), read_pem(files.certificate)
+    )
+    verified: Options = [("grpc.ssl_target_name_override", server_name(files, expect))]
+    return grpc.aio.secure_channel(
+        check_address(address),
+        credentials,
+        options=[*(limits or Limits()).channel_options(), *(options or []), *verified],
+    )

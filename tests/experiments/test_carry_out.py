@@ -101,7 +101,7 @@ def test_a_stopped_cell_goes_on_where_it_was(whole, tmp_path):
         carry_out(cells[:1], store, OPTIONS, note=quiet, show=stop_after_three)
     assert not store.cells.exists()
     kept = carry_out(cells[:1], store, OPTIONS, note=lines.append)["tiny/fedrt-0"]
-    assert "tiny/fedrt-0: going on after global round 1" in lines
+    assert "tiny/fedrt-0: going on after global round 2" in lines
     # The rounds before the stop count too.
     assert kept.about["train_wall_s"] == pytest.approx(kept.rounds["wall_s"].sum())
     for name in (*PLANNED, "loss", "accuracy", "consensus"):

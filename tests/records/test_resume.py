@@ -132,7 +132,7 @@ def test_it_does_not_train_again_what_a_checkpoint_holds(tmp_path, monkeypatch):
         "train",
         lambda self, seen, *rest: (turns.append((seen.t, seen.r)), before(self, seen, *rest))[1],
     )
-    assert resumed(run) == ["going on after global round 2"]
+    assert resumed(run) == ["going on after global round 3"]
     assert turns == [(3, 0), (3, 1), (4, 0), (4, 1)]
 
 

@@ -52,7 +52,7 @@ def test_a_damaged_checkpoint_and_the_one_before_it(damage, untouched, tmp_path)
     notes = resumed(run)
     assert len(notes) == 2
     assert notes[0].startswith(f"{newest}: cannot be read: ")
-    assert notes[1] == "going on after global round 2"
+    assert notes[1] == "going on after global round 3"
     assert differences(untouched(), run) == []
 
 
@@ -75,7 +75,7 @@ def test_all_checkpoints_damaged_starts_over_and_new_ones_count(untouched, tmp_p
     with pytest.raises(KilledError):
         carry_on(run, step, note=lambda line: None)
     assert [path.stem for path in checkpoints_of(run)] == ["000001", "000002"]
-    assert resumed(run) == ["going on after global round 1"]
+    assert resumed(run) == ["going on after global round 2"]
     assert differences(untouched(), run) == []
 
 
@@ -111,7 +111,7 @@ def test_a_damaged_record_goes_back_to_where_it_is_not_needed(damage, which, unt
     damage(record)
     notes = resumed(run)
     assert notes[0].startswith(f"{record}: cannot be read: ")
-    expected = "going on after global round 2" if which == 3 else "starting over"
+    expected = "going on after global round 3" if which == 3 else "starting over"
     assert notes[-1].endswith(expected)
     assert len(notes) == 2
     assert differences(untouched(), run) == []

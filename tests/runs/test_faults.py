@@ -181,7 +181,7 @@ def test_refused_updates_are_counted_and_named(tmp_path, capsys):
     assert main(["run", "--allow-code", "--resume", str(run)]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert f"{len(named)} refused" in out
-    assert "device 2, edge 0, round 0.0: not finite" in out
+    assert "device 2, edge 0, round 1.1: not finite" in out
 
 
 def test_without_refusal_a_bad_update_stops_the_run(capsys, tmp_path):

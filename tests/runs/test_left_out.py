@@ -246,7 +246,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_bit(settings, tmp_path):
         cut = stopped(tmp_path / f"cut{after}", *settings, policy=policy, after=after)
         notes = []
         carry_on(cut, note=notes.append)
-        assert notes == [f"going on after global round {after - 1}"]
+        assert notes == [f"going on after global round {after}"]
         assert differences(whole, cut) == []
         assert parquet.read_table(cut / "devices.parquet").equals(devices)
 

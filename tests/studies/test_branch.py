@@ -101,7 +101,7 @@ def test_a_branch_says_so_in_its_records(source, tmp_path, capsys):
     assert json.loads((out / "summary.json").read_text())["branch"] == told
     assert (out / "before" / "config.toml").read_text() == (source / "config.toml").read_text()
     (note,) = collect([out])["notes"]
-    assert note.startswith(f"branch is a branch of {source} after global round 2: policy was")
+    assert note.startswith(f"branch is a branch of {source} after global round 3: policy was")
     # The source itself is as it was, and still goes on.
     assert not (source / "summary.json").exists()
 

@@ -10,9 +10,11 @@ from support.children import LIMIT_S
 class Viewer:
     """A page in the browser that remembers what went wrong and who was asked for what."""
 
-    def __init__(self, browser, address: str, *, width: int = 1200, theme: str = "light") -> None:
+    def __init__(
+        self, browser, address: str, *, width: int = 1200, height: int = 900, theme: str = "light"
+    ) -> None:
         self.address = address
-        size = {"width": width, "height": 900}
+        size = {"width": width, "height": height}
         self.tab = browser.new_page(viewport=size, color_scheme=theme)
         self.tab.set_default_timeout(1000 * LIMIT_S)
         self.errors: list[str] = []
@@ -34,6 +36,12 @@ class Viewer:
             " || Math.abs(c.offsetWidth - c.closest('.chart').offsetWidth) < 1)"
         )
 
+    def wait_for_charts(self) -> None:
+        """Wait until every chart is drawn, in a tab that is high enough to show all of them."""
+        self.wait(
+            "Object.values(fedrtPage.charts).every((c) => !c.element.offsetParent || !c.stale)"
+        )
+
     def choose(self, name: str, value: str) -> None:
         """Check a radio button of the page."""
         self.tab.locator(f"input[name={name}][value={value}]").check()
@@ -50,7 +58,9 @@ class Viewer:
 
     def wait_for_round(self, t: int) -> None:
         """Wait until the slider's round is the one that is drawn."""
-        self.wait(f"document.getElementById('round-text').textContent.startsWith('round {t} of')")
+        self.wait(
+            f"document.getElementById('round-text').textContent.startsWith('round {t + 1} of')"
+        )
 
     def show(self, chart: str) -> None:
         """Bring a chart into view and wait until it is drawn."""

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from fedrt.bench.scores import BOUND
 from fedrt.policies.spec import policy_labels
-
-Style = Callable[[str, list[str]], int]
-"""The number of a policy's colour and marker, by its name among others."""
+from fedrt.studies.labels import style_numbers
 
 
-def read_bench(data: Mapping[str, Any], style: Style) -> dict[str, Any]:
+def read_bench(data: Mapping[str, Any]) -> dict[str, Any]:
     """The page's data of a bench; a KeyError, TypeError or ValueError if it is something else."""
     names = {str(policy): own for policy, own in data["policies"].items()}
-    labels = policy_labels(names)
+    labels, styles = policy_labels(names), style_numbers(names)
     scored, others = scored_first(data), by_training(data)
     return {
         "seeds": len(data["seeds"]),
         "policies": [
             {
                 "name": labels[policy],
-                "style": style(policy, list(names)),
+                "style": styles[policy],
                 **_summary(data["summary"][policy]),
             }
             for policy in scored

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from fedrt.cli.parser import (
     Commands,
@@ -15,6 +16,9 @@ from fedrt.cli.parser import (
     show_study,
 )
 from fedrt.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def add(commands: Commands[Parser]) -> None:
@@ -45,7 +49,10 @@ def add(commands: Commands[Parser]) -> None:
 def run(args: argparse.Namespace) -> None:
     """Bound every seed's world and run every policy in it; print a table or JSON."""
     import fedrt
+    from fedrt.policies.spec import policy_labels
+    from fedrt.report.answers.bounds import bound_answer
     from fedrt.report.bound import bound_table
+    from fedrt.report.tables import print_answer
 
     if args.scenario is None and args.directory is None and args.resume is None:
         raise InputError("fedrt bound: give a scenario or --run DIR; try fedrt bound --help")
@@ -61,4 +68,10 @@ def run(args: argparse.Namespace) -> None:
         resume=args.resume,
         progress=not args.json,
     )
-    show_study(result, args.json, lambda out: out.print(bound_table(*result.found)), None)
+
+    def show(out: Console) -> None:
+        out.print(bound_table(*result.found))
+        labels = policy_labels({run.policy: run.own_name for run in result.found[1][0].runs})
+        print_answer(out, bound_answer(result.data, labels))
+
+    show_study(result, args.json, show, None)

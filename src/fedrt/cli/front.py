@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from fedrt.cli.parser import (
     Commands,
@@ -13,6 +14,9 @@ from fedrt.cli.parser import (
     check_required,
     show_study,
 )
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def add(commands: Commands[Parser]) -> None:
@@ -31,7 +35,8 @@ def add(commands: Commands[Parser]) -> None:
 def run(args: argparse.Namespace) -> None:
     """Run every policy under every budget; print a table or JSON; save data and figure."""
     import fedrt
-    from fedrt.report.tables import front_table
+    from fedrt.report.answers.sweeps import front_answer
+    from fedrt.report.tables import front_table, print_answer
 
     check_required(args)
     result = fedrt.front(
@@ -45,4 +50,9 @@ def run(args: argparse.Namespace) -> None:
         resume=args.resume,
         progress=not args.json,
     )
-    show_study(result, args.json, lambda out: out.print(front_table(*result.found)), "front")
+
+    def show(out: Console) -> None:
+        out.print(front_table(*result.found))
+        print_answer(out, front_answer(result.data))
+
+    show_study(result, args.json, show, "front")

@@ -38,7 +38,8 @@ def add(commands: Commands[Parser]) -> None:
 def run(args: argparse.Namespace) -> None:
     """Check and run every point; save table, data and figure; print a table or JSON."""
     import fedrt
-    from fedrt.report.tables import sweep_table
+    from fedrt.report.answers.sweeps import sweep_answer
+    from fedrt.report.tables import print_answer, sweep_table
     from fedrt.studies.labels import labelled_sweep
 
     check_required(args)
@@ -56,5 +57,6 @@ def run(args: argparse.Namespace) -> None:
 
     def show(out: Console) -> None:
         out.print(sweep_table(*labelled_sweep(*result.found)))
+        print_answer(out, sweep_answer(result.data))
 
     show_study(result, args.json, show, "sweep")

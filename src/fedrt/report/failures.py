@@ -38,7 +38,7 @@ def failure_rows(faults: Mapping[str, Any]) -> dict[str, str]:
     else:
         rows["time beyond the plans"] = readable_time(beyond)
     for number, each in enumerate(faults["refused"][:MOST_SHOWN]):
-        where = f"edge {each['edge']}, round {each['global_round']}.{each['edge_round']}"
+        where = f"edge {each['edge']}, round {each['global_round'] + 1}.{each['edge_round'] + 1}"
         words = f"device {each['device']}, {where}: {each['reason']}"
         rows["refused" if number == 0 else " " * number] = words
     if updates["refused"] > MOST_SHOWN:

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.policies import POLICIES
 from fedrt.report.folding import name_lines
 from fedrt.scenario.load import setting_value
 from fedrt.studies.estimates import over_seeds
 from fedrt.studies.front import SCALE, FrontPoint
-from fedrt.studies.labels import key_label
+from fedrt.studies.labels import FIRST_OWN, key_label, style_numbers
 from fedrt.studies.sizing import Sizing
 from fedrt.studies.sweep import PointResults, Sweep
 from fedrt.system.extras import MissingLibraryError
@@ -36,6 +35,10 @@ FloatArray = NDArray[np.float64]
 # Okabe and Ito's colours, which people with any colour vision can tell apart; grey, not yellow.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#000000", "#56B4E9", "#777777")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+POLICY_COLOURS = COLOURS[:7]
+OWN_COLOURS = ("#8e0b25", "#1313ec", "#4d085e", "#ec1313", "#0b8e8e", "#ad33cc")
+"""Of users' own policies: apart from the others and from each other, for any colour vision."""
+OWN_MARKERS = ("*", "p", "<", ">", "H", "d")
 LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (7, 2)), (0, (1, 3)), (0, (3, 1, 1, 1)))
 GREY = "#666666"
 FRONT: dict[str, Any] = {"color": "#cccccc", "linewidth": 4}
@@ -79,13 +82,17 @@ def save_figure(
 
 
 def policy_style(policy: str, policies: Sequence[str]) -> dict[str, Any]:
-    """The colour, marker and line style of a policy; users' own come after the shipped ones."""
-    own = [name for name in policies if name not in POLICIES]
-    i = [*POLICIES, *own].index(policy)
+    """The colour, marker and line style of a policy: one of the shipped, or one of users' own."""
+    number = style_numbers(policies)[policy]
+    i = number - FIRST_OWN if number >= FIRST_OWN else number
+    colours: Sequence[str] = POLICY_COLOURS if i == number else OWN_COLOURS
+    markers: Sequence[str] = MARKERS[: len(colours)] if i == number else OWN_MARKERS
+    # Where the colours begin again, the markers are one place on.
+    turn = i // len(colours)
     return {
-        "color": COLOURS[i % len(COLOURS)],
-        "marker": MARKERS[i % len(MARKERS)],
-        "linestyle": LINES[i % len(LINES)],
+        "color": colours[i % len(colours)],
+        "marker": markers[(i + turn) % len(markers)],
+        "linestyle": LINES[(i + 3 * turn) % len(LINES)],
         "markersize": 6.5,
         "markeredgewidth": 1.0,
         "linewidth": 1.4,

@@ -14,6 +14,7 @@ from rich.table import Table
 from fedrt.measures import FURTHER, MEASURES, ON_DEVICES, Measure, measure_in, measure_of
 from fedrt.records.directory import run_name
 from fedrt.records.summary import Summary
+from fedrt.report.answers.comparisons import compared, comparison_answer
 from fedrt.report.failures import failure_rows, failures_table
 from fedrt.report.figures import (
     draw_seeds,
@@ -25,10 +26,10 @@ from fedrt.report.figures import (
     tidy_axes,
 )
 from fedrt.report.folding import folded_policy
-from fedrt.report.tables import classes_table, comparison_table
+from fedrt.report.tables import classes_table, comparison_table, print_answer
 from fedrt.scenario import Scenario
 from fedrt.studies.compare import differences
-from fedrt.studies.estimates import over_seeds
+from fedrt.studies.estimates import comparison, over_seeds
 from fedrt.studies.labels import labelled
 from fedrt.units import readable_time, signed_percent, time_unit
 
@@ -98,7 +99,7 @@ def _further(measure: Measure, name: str, value: float) -> str:
 def step_up_words(found: Mapping[str, Any]) -> str:
     """The line about devices whose messages left too much out: how many, and the first of them."""
     first = found["named"][0]
-    where = f"round {first['global_round']}.{first['edge_round']}"
+    where = f"round {first['global_round'] + 1}.{first['edge_round'] + 1}"
     words = f"device {first['device']} in {where}, {first['from']} to {first['to']}"
     return words if found["count"] == 1 else f"{found['count']} times; first {words}"
 
@@ -168,6 +169,7 @@ def print_training_comparison(scenario: Scenario, results: Mapping[str, Sequence
     failed = failures_table(results)
     if failed is not None:
         console.print(failed)
+    print_answer(console, comparison_answer(compared(comparison("", results)["policies"])))
 
 
 def accuracy_figure(

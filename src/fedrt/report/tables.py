@@ -9,8 +9,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from fedrt.errors import printable
 from fedrt.records.history import parts_in
 from fedrt.records.summary import Summary
+from fedrt.report.answers.comparisons import compared, comparison_answer
 from fedrt.report.failures import failures_table
 from fedrt.report.folding import folded, folded_policy
 from fedrt.scenario import Scenario
@@ -136,6 +138,13 @@ def print_comparison(scenario: Scenario, results: Mapping[str, Sequence[Summary]
     failed = failures_table(results)
     if failed is not None:
         console.print(failed)
+    print_answer(console, comparison_answer(compared(comparison("", results)["policies"])))
+
+
+def print_answer(console: Console, words: str) -> None:
+    """Print what a study found as plain sentences, at the width of the terminal."""
+    if words:
+        console.print(escape(printable(words)), highlight=False)
 
 
 def sweep_table(sweep: Sweep, outcomes: Sequence[PointResults]) -> Table:

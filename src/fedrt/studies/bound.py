@@ -314,6 +314,7 @@ def bound_data(scenario: str, results: Sequence[BoundResult]) -> dict[str, Any]:
         **({} if None in coded else {"bound_over_codecs": _bound_data(coded)}),
         "policies": {
             run.policy: {
+                **({} if run.own_name is None else {"name": run.own_name}),
                 "total_time_s": over_seeds([each.runs[i].time_s for each in results]),
                 "above_bound": over_seeds([each.above(each.runs[i]) for each in results]),
                 "energy_j_mean": over_seeds(

@@ -279,6 +279,6 @@ def _restore(
             note(f"{name}, seed {seed}: {line}")
         if records:
             trainers[name].restore(state)
-            note(f"{name}, seed {seed}: going on after global round {len(records) - 1}")
+            note(f"{name}, seed {seed}: going on after global round {len(records)}")
         restored[name] = records
     return restored

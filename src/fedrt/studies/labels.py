@@ -1,11 +1,13 @@
-"""Results under the names that tables and figures show for policies."""
+"""Names and numbers of policies in tables, figures and pages: labels, and styles of lines."""
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from fedrt.policies import SHIPPED
 from fedrt.policies.spec import policy_labels
 from fedrt.records.summary import Summary
 from fedrt.studies.sweep import PointResults, Sweep
@@ -14,6 +16,9 @@ UNITS = {"hz": "Hz", "bps": "bit/s", "j": "J", "w": "W", "db": "dB", "m": "m", "
 
 BASELINES = ("ce-fedavg", "mll-sgd")
 """The baselines with which others are compared, if they ran."""
+
+FIRST_OWN, OWN_STYLES = 100, 36
+"""The first number of the styles of users' own policies, and how many of these differ."""
 
 T = TypeVar("T")
 Results = Mapping[str, Sequence[Summary]]
@@ -49,6 +54,27 @@ def labelled_sweep(
         replace(each, results=renamed(each.results), infeasible=renamed(each.infeasible))
         for each in outcomes
     ]
+
+
+def style_numbers(policies: Iterable[str]) -> dict[str, int]:
+    """The number of each policy's colour and marker, the same in every figure and page.
+
+    A shipped policy has its place in the list of all. A user's own policy, or a shipped one with
+    options, has a number from `FIRST_OWN` on that its name determines; if another has it already,
+    the next free one.
+    """
+    numbers: dict[str, int] = {}
+    for policy in policies:
+        if policy in numbers:
+            continue
+        if policy in SHIPPED:
+            numbers[policy] = list(SHIPPED).index(policy)
+            continue
+        start, taken = zlib.crc32(policy.encode("utf-8", "replace")), set(numbers.values())
+        places = [FIRST_OWN + (start + i) % OWN_STYLES for i in range(OWN_STYLES)]
+        beyond = FIRST_OWN + OWN_STYLES + len(numbers)
+        numbers[policy] = next((place for place in places if place not in taken), beyond)
+    return numbers
 
 
 def key_label(key: str) -> str:

@@ -196,7 +196,7 @@ def _train(
             note(line)
         if records:
             trainer.restore(state)
-            note(f"going on after global round {len(records) - 1}")
+            note(f"going on after global round {len(records)}")
         job.save_inputs(trainer.setup)
         past = _past(job, run, policy, data_dir)
         with closing(job.rounds(world, policy, trainer, records, past)) as rounds:

@@ -117,7 +117,7 @@ def test_a_run_steps_up_records_it_and_goes_on_to_the_same_bits(strict):
     assert found["count"] == least.sum()
     first = found["named"][0]
     assert (first["from"], first["to"]) == ("int2", "int3")
-    assert f"device {first['device']} in round {first['global_round']}" in step_up_words(found)
+    assert f"device {first['device']} in round {first['global_round'] + 1}." in step_up_words(found)
     for t, done in enumerate(rounds):
         back = unpacked(packed(done.edge_rounds), RunSize.of(scenario), t)
         for one, other in zip(back, done.edge_rounds, strict=True):

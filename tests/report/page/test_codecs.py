@@ -64,7 +64,7 @@ def test_the_data_are_those_of_the_rows(coded):
     # 7 devices send 2 updates of a model of 1 MB in a round.
     assert unpack(found["model_bytes"]).tolist() == [14e6] * ROUNDS
     assert unpack(found["stepped_up"]).tolist() == [0, 0, 1, 0, 0, 2, 0]
-    assert unpack(found["stepped_up_last"]).tolist() == [-1, -1, 1, -1, -1, 2, -1]
+    assert unpack(found["stepped_up_last"]).tolist() == [0, 0, 2, 0, 0, 3, 0]
 
 
 def test_a_device_that_sends_nothing_has_no_codec(coded, tmp_path):
@@ -119,7 +119,7 @@ def test_in_the_browser(coded, view):
     assert "device 5" in said
     assert names[place] in said
     assert names[place] in rows["codec"][here].tolist()
-    assert "stepped up after round 2 (2 times)" in said
+    assert "stepped up after round 3 (2 times)" in said
     shares = np.array([series["data"] for series in page.series("chart-codec-shares")])
     np.testing.assert_allclose(shares.sum(axis=0), 100.0, rtol=1e-5)
     whole = rows["upload_bytes"].reshape(ROUNDS, -1).sum(axis=1)

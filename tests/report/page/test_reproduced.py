@@ -67,7 +67,7 @@ def test_curves_are_the_cells(made):
     line = study["columns"][0]["lines"][1]
     cells = [kept[f"cifar10-iid/static-r-{seed}"] for seed in (0, 1)]
     curve = line["curves"]["accuracy"]
-    assert (line["label"], unpack(curve["round"]).tolist()) == ("static-r", [1, 3])
+    assert (line["label"], unpack(curve["round"]).tolist()) == ("static-r", [2, 4])
     values = np.stack([cell.rounds["accuracy"][[1, 3]] for cell in cells])
     np.testing.assert_array_equal(unpack(curve["low"]), values.min(0))
     np.testing.assert_array_equal(unpack(curve["high"]), values.max(0))
@@ -259,7 +259,7 @@ def test_the_table_and_the_curves_in_the_browser(made, view):
     lines = [s for s in page.series(accuracy) if s["type"] == "line" and s["name"] != "level"]
     assert [line["name"] for line in lines] == [*METHODS[:4], "my:Own"]
     cell = kept["femnist/my.Own-0"].rounds["accuracy"]
-    assert lines[-1]["data"] == [[t, pytest.approx(100 * cell[t])] for t in (1, 3)]
+    assert lines[-1]["data"] == [[t + 1, pytest.approx(100 * cell[t])] for t in (1, 3)]
     assert len(page.series("chart-study-0-0-0")) == 4
     stock = page.tab.locator("#study-0-cells").inner_text()
     assert "cells are missing" in stock

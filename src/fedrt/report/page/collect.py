@@ -12,6 +12,7 @@ import numpy as np
 
 from fedrt import __version__
 from fedrt.errors import InputError
+from fedrt.report.answers.comparisons import compared, comparison_answer
 from fedrt.report.page.cache import Cache
 from fedrt.report.page.curves import (
     Line,
@@ -20,6 +21,7 @@ from fedrt.report.page.curves import (
     make_lines,
     more_quantities,
     page_measure,
+    summary_row,
 )
 from fedrt.report.page.detail import share
 from fedrt.report.page.reproduced import read_reproduced
@@ -70,6 +72,7 @@ def _collect(paths: Sequence[Path], cache: Cache) -> dict[str, Any]:
         "problems": found.problems,
         "notes": notes,
         "progress": _progress(found, runs),
+        "answer": _answer(lines),
         "baselines": baselines(lines) if lines else [],
         "lines": [line_data(line, lines) for line in lines],
         "measure": _measure(lines),
@@ -79,6 +82,18 @@ def _collect(paths: Sequence[Path], cache: Cache) -> dict[str, Any]:
         "differences": _differences(lines),
         "figures": [str(path) for path in found.figures],
     }
+
+
+def _answer(lines: Sequence[Line]) -> str:
+    """What the lines say together; nothing unless all have ended and share one config."""
+    rows = {line.label: summary_row(line, lines) for line in lines}
+    numbers = ("total_time_s", "energy_j_mean", "over_budget_devices", "over_budget_j")
+    whole = all(
+        row["ended"] == row["of"] and all(k in row for k in numbers) for row in rows.values()
+    )
+    if not whole or len({line.runs[0].config for line in lines}) != 1:
+        return ""
+    return comparison_answer(compared(rows))
 
 
 def _measure(lines: Sequence[Line]) -> dict[str, Any]:
@@ -105,7 +120,8 @@ def _branches(runs: Sequence[PageRun]) -> list[str]:
     for run in runs:
         told = run.said.run.get("branch")
         if isinstance(told, Mapping):
-            where, after = str(told.get("from"))[:500], str(told.get("after_global_round"))[:20]
+            where, last = str(told.get("from"))[:500], told.get("after_global_round")
+            after = last + 1 if isinstance(last, int) else "?"
             changed = told.get("changed")
             words = "; ".join(map(str, changed)) if isinstance(changed, list) else ""
             line = f"{run.path.name} is a branch of {where} after global round {after}"

@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 
 from fedrt.measures import ACCURACY, FURTHER, MEASURES, ON_DEVICES, Measure, measure_in, measure_of
-from fedrt.policies import POLICIES
 from fedrt.policies.spec import policy_labels
 from fedrt.records.history import PARTS, parts_in
-from fedrt.report.page.encode import number, packed
+from fedrt.report.page.encode import counted, number, packed
 from fedrt.report.page.saved import Columns, PageRun
 from fedrt.report.page.thin import extremes
 from fedrt.studies.estimates import over_seeds, savings
-from fedrt.studies.labels import BASELINES
+from fedrt.studies.labels import BASELINES, style_numbers
 from fedrt.world.fleet import budget_range
 
 MOST_POINTS = 500
@@ -54,9 +53,7 @@ def make_lines(runs: Sequence[PageRun]) -> list[Line]:
             copy += 1
         groups.setdefault((run.config, run.said.policy, copy), []).append(run)
     labels = _labels(list(groups.values()))
-    styles: list[int] = []
-    for members in groups.values():
-        styles.append(_style(members[0].said.policy, styles))
+    styles = _styles([policy for _, policy, _ in groups])
     return [
         Line(label, style, tuple(members))
         for label, style, members in zip(labels, styles, groups.values(), strict=True)
@@ -86,11 +83,16 @@ def _folder(run: PageRun) -> str:
     return run.path.name if alone else run.path.resolve().parent.name
 
 
-def _style(policy: str, taken: Sequence[int]) -> int:
-    """The style number of a policy, the same on every page unless another line has it."""
-    names = list(POLICIES)
-    first = names.index(policy) if policy in names else len(names)
-    return next(i for i in range(first, first + len(taken) + 1) if i not in taken)
+def _styles(policies: Sequence[str]) -> list[int]:
+    """The style of each line: its policy's, or a free one where a line before it has that."""
+    own = style_numbers(policies)
+    styles: list[int] = []
+    for policy in policies:
+        style, taken = own[policy], {*own.values(), *styles}
+        if style in styles:
+            style = next(i for i in range(len(taken) + 1) if i not in taken)
+        styles.append(style)
+    return styles
 
 
 def line_data(line: Line, lines: Sequence[Line]) -> dict[str, Any]:
@@ -185,7 +187,7 @@ def _curve(seeds: Sequence[Columns], name: str) -> dict[str, Any] | None:
     kept = extremes(values.mean(0), MOST_POINTS)
     time_s = np.stack([rounds["ends_at_s"] for rounds in seeds])[:, there].mean(0)
     curve: dict[str, Any] = {
-        "round": packed(there[kept], "i4"),
+        "round": counted(there[kept]),
         "time_s": packed(time_s[kept], "f8"),
         "mean": packed(values.mean(0)[kept], "f8"),
     }

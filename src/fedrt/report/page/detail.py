@@ -12,7 +12,7 @@ from fedrt.errors import InputError
 from fedrt.ledger import overspend_j
 from fedrt.messages import BITS, CODEC_NAMES
 from fedrt.records.history import ALL_PARTS, PARTS, parts_in
-from fedrt.report.page.encode import packed
+from fedrt.report.page.encode import counted, packed
 from fedrt.report.page.saved import (
     CODECS,
     DEVICES,
@@ -94,7 +94,7 @@ def detail_data(run: PageRun, most: DetailShare, problems: list[str]) -> dict[st
     """The page's data of a single run; an unreadable table adds a problem."""
     kept = some_rounds(run.done, most.rounds)
     data: dict[str, Any] = {
-        "rounds": packed(kept, "i4"),
+        "rounds": counted(kept),
         "round_time_s": packed(run.rounds["time_s"][kept], "f8"),
         "ends_at_s": packed(run.rounds["ends_at_s"][kept], "f8"),
         "edges": run.said.scenario.fleet.num_edges,
@@ -149,7 +149,7 @@ def _clusters(
         "parts": packed(np.where(there[kept, :, None], parts[kept], np.nan)),
         "whole": packed(parts.sum(0), "f8"),
         "last": packed(np.bincount(last, minlength=edges), "i4"),
-        "bins": {"first": packed(first, "i4"), "last": packed(final, "i4")},
+        "bins": {"first": counted(first), "last": counted(final)},
         "stacked": packed(np.stack(stacked, axis=-1)),
     }
 
@@ -214,7 +214,7 @@ def _devices(
         means["trains"] = mean_by(place, trains.astype(np.float64), len(first) * count)
     return {
         "edge": packed(edge, "i4"),
-        "bins": {"first": packed(first, "i4"), "last": packed(last, "i4")},
+        "bins": {"first": counted(first), "last": counted(last)},
         **{name: packed(values) for name, values in means.items()},
         "left_j": packed(carried_on(left)),
         "spent_j": packed(spent_j, "f8"),
@@ -259,7 +259,7 @@ def _sent(
     place = bin_of_round[round_of_row[used]] * codecs + codec
     counts = np.bincount(place, minlength=len(first) * codecs).reshape(len(first), codecs)
     found = {
-        "bins": {"first": packed(first, "i4"), "last": packed(last, "i4")},
+        "bins": {"first": counted(first), "last": counted(last)},
         "shares": packed(counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)),
     }
     whole: dict[str, NDArray[Any]] = {
@@ -293,7 +293,7 @@ def _codecs_by_device(
     there = np.bincount(place, minlength=size) > 0
     bits = mean_by(place, NUMBER_BITS[np.array(names, dtype=np.int64)][codec], size)
     return {
-        "bins": {"first": packed(first, "i4"), "last": packed(last, "i4")},
+        "bins": {"first": counted(first), "last": counted(last)},
         "codec": packed(np.where(there, most_used, NO_CODEC), "u1"),
         "bits": packed(bits),
     }
@@ -310,7 +310,7 @@ def _step_ups(
     np.maximum.at(last, device[stepped], round_of_row[stepped])
     return {
         "stepped_up": packed(np.bincount(device[stepped], minlength=count), "i4"),
-        "stepped_up_last": packed(last, "i4"),
+        "stepped_up_last": counted(last),
     }
 
 

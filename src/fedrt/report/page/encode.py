@@ -21,6 +21,11 @@ def packed(array: NDArray[Any], kind: str = "f4") -> dict[str, str]:
     return {KINDS[kind]: base64.b64encode(data.tobytes()).decode("ascii")}
 
 
+def counted(rounds: NDArray[Any]) -> dict[str, str]:
+    """Rounds as the terminal counts them, from 1, packed; tables count them from 0."""
+    return packed(rounds + 1, "i4")
+
+
 def number(value: Any) -> float | None:
     """A number for JSON; None if it is not finite."""
     if not isinstance(value, int | float | np.number) or isinstance(value, bool):

@@ -23,9 +23,9 @@ from fedrt.experiments.table import Figure, Row, table_rows
 from fedrt.report.page.cells import FoundCells, known_columns, origins, read_cells, stock
 from fedrt.report.page.curves import seeds_curves
 from fedrt.report.page.encode import number
-from fedrt.report.page.studies import style
 from fedrt.scenario import Scenario
 from fedrt.scenario.tables.fields import read_table
+from fedrt.studies.labels import style_numbers
 from fedrt.world.fleet import budget_range
 
 CURVES = ("accuracy", "loss", "energy_j_mean")
@@ -60,8 +60,8 @@ def _column(column: Column, found: FoundCells) -> dict[str, Any]:
     """One column of the table: its rows, the paper's, and its curves."""
     own = [kept for name, kept in found.items() if name.startswith(f"{column.name}/")]
     rounds, seeds = len(own[0].distance), sorted({kept.about["seed"] for kept in own})
-    policies = {kept.about["policy"]: None for kept in own}
-    order = sorted(policies, key=lambda name: style(name, list(policies)))
+    styles = style_numbers(kept.about["policy"] for kept in own)
+    order = sorted(styles, key=styles.__getitem__)
     scenario = _scenario(own[0].about["scenario"])
     # As many rounds as were trained: the paper's time and energy are scaled to them.
     as_trained = replace(column, settings=(f"rounds.global_rounds={rounds}",))
@@ -69,11 +69,11 @@ def _column(column: Column, found: FoundCells) -> dict[str, Any]:
         "title": column.title,
         "rounds": rounds,
         "seeds": seeds,
-        "rows": [_row(row, order) for row in table_rows([as_trained], order, seeds, found)],
+        "rows": [_row(row, styles) for row in table_rows([as_trained], order, seeds, found)],
         "lines": [
             line | {"budget_j": None if scenario is None else budget_range(scenario)}
             for line in _lines(
-                {(policy, style(policy, order)): (column, policy) for policy in order},
+                {(policy, styles[policy]): (column, policy) for policy in order},
                 found,
                 CURVES,
             )
@@ -95,7 +95,7 @@ def _share(percent: float | None) -> float | None:
     return None if percent is None else percent / 100
 
 
-def _row(row: Row, policies: Sequence[str]) -> dict[str, Any]:
+def _row(row: Row, styles: Mapping[str, int]) -> dict[str, Any]:
     there = [each for each in row.reached if each is not None]
     reached = {
         "seeds": len(there),
@@ -104,7 +104,7 @@ def _row(row: Row, policies: Sequence[str]) -> dict[str, Any]:
     }
     return {
         "policy": row.policy,
-        "style": style(row.policy, list(policies)),
+        "style": styles[row.policy],
         "seeds": list(row.seeds),
         "time_h": _figure(row.time),
         "energy_j": _figure(row.energy),

@@ -13,7 +13,7 @@ from fedrt.policies import POLICIES
 from fedrt.records.directory import BEFORE
 from fedrt.system.inputs import parse_json, read_text
 
-STUDIES = ("sweep", "front", "size", "bench")
+STUDIES = ("sweep", "front", "size", "bound", "bench")
 """Folders with `NAME.json` are the outcome of `fedrt NAME`."""
 CELLS = "cells"
 """A folder with this one in it was filled by `fedrt reproduce`."""
@@ -78,8 +78,6 @@ def _look_at(path: Path, found: PageSources) -> None:
         runs.sort(key=lambda run: run_order(run, list(POLICIES)))
     elif studies:
         pass
-    elif (path / "bound.json").is_file():
-        raise InputError(f"{path}: holds a bound, which has no page; bound.json has its numbers")
     elif "vary" in said or "study" in said:
         raise InputError(f"{path}: is a study that has not ended; there is nothing to show yet")
     elif any((path / name).is_file() for name in ("run.json", "rounds.parquet")):
@@ -88,7 +86,9 @@ def _look_at(path: Path, found: PageSources) -> None:
     elif (path / "table.csv").is_file():
         raise InputError(f"{path}: has a table but no {CELLS}/, from which its page is made")
     else:
-        raise InputError(f"{path}: holds no run, comparison, sweep, front, size or reproduction")
+        raise InputError(
+            f"{path}: holds no run, comparison, sweep, front, size, bound or reproduction"
+        )
     found.runs += runs
     found.studies += studies
     # A link may lead to any file of this machine, which a page must not give away.

@@ -1,4 +1,4 @@
-"""Sweeps, fronts and sizings for the page, from the JSON that their commands saved."""
+"""Sweeps, fronts, sizings and bounds for the page, from the JSON that their commands saved."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any
 
 from fedrt.bench.view import read_bench
 from fedrt.errors import InputError, reason
-from fedrt.policies import POLICIES
 from fedrt.policies.spec import policy_label, policy_labels
+from fedrt.report.answers.bounds import bound_answer, outside
+from fedrt.report.answers.sweeps import front_answer, study_labels, sweep_answer
 from fedrt.report.page.encode import finite, number
 from fedrt.report.page.sources import read_json
-from fedrt.studies.labels import key_label
+from fedrt.studies.labels import key_label, style_numbers
 from fedrt.system.inputs import read_bytes
 
 NUMBERS = ("total_time_s", "energy_j_mean", "over_budget_devices", "over_budget_j")
@@ -47,8 +48,17 @@ def _config(path: Path) -> str:
 
 
 def _sweep(data: Any) -> dict[str, Any]:
+    return _points(data) | {"answer": sweep_answer(data)}
+
+
+def _front(data: Any) -> dict[str, Any]:
+    return _points(data) | {"answer": front_answer(data)}
+
+
+def _points(data: Any) -> dict[str, Any]:
+    """The points of a sweep or front, with the numbers of every policy at each."""
     vary = {str(key): [_value(value) for value in values] for key, values in data["vary"].items()}
-    labels = _labels(data["points"])
+    labels = study_labels(data["points"])
     points = [
         {
             "settings": [_value(point["settings"][key]) for key in vary],
@@ -57,35 +67,14 @@ def _sweep(data: Any) -> dict[str, Any]:
         }
         for point in data["points"]
     ]
-    names = {name: None for point in points for name in (*point["policies"], *point["infeasible"])}
+    styles = style_numbers(labels)
     return {
         "keys": list(vary),
-        "labels": [_label(key) for key in vary],
+        "labels": [key_label(key) for key in vary],
         "values": list(vary.values()),
         "points": points,
-        "policies": [{"name": name, "style": style(name, list(names))} for name in names],
+        "policies": [{"name": label, "style": styles[name]} for name, label in labels.items()],
     }
-
-
-def _labels(points: Any) -> dict[str, str]:
-    """The label of each policy, by the name it gives itself."""
-    names: dict[str, str | None] = {}
-    for point in points:
-        names |= {str(name): None for name in point["infeasible"] if str(name) not in names}
-        for name, numbers in point["policies"].items():
-            own = numbers.get("name")
-            names[str(name)] = own if isinstance(own, str) else None
-    return policy_labels(names)
-
-
-def style(name: str, names: list[str]) -> int:
-    """The number of a policy's colour, dash and marker, the same on every page."""
-    known = list(POLICIES)
-    return [*known, *(each for each in names if each not in known)].index(name)
-
-
-def _label(key: str) -> str:
-    return key_label(key)
 
 
 def _value(value: Any) -> Any:
@@ -95,14 +84,7 @@ def _value(value: Any) -> Any:
 
 
 def _numbers(of: Any) -> dict[str, Any]:
-    numbers: dict[str, Any] = {
-        key: {
-            "mean": finite(of[key]["mean"]),
-            "std": finite(of[key]["std"]),
-            "n": len(of[key]["per_seed"]),
-        }
-        for key in NUMBERS
-    }
+    numbers: dict[str, Any] = {key: _spread(of[key]) for key in NUMBERS}
     devices = [finite(value) for value in of["over_budget_devices"]["per_seed"]]
     numbers["over_budget_devices"] |= {"least": min(devices), "most": max(devices)}
     return numbers | ({"efficient": bool(of["efficient"])} if "efficient" in of else {})
@@ -111,14 +93,14 @@ def _numbers(of: Any) -> dict[str, Any]:
 def _size(data: Any) -> dict[str, Any]:
     return {
         "keys": [str(data["key"])],
-        "labels": [_label(str(data["key"]))],
+        "labels": [key_label(str(data["key"]))],
         "deadline_s": finite(data["deadline_s"]),
         "policies": [
-            {"name": policy_label(str(name), of.get("name")), "style": style(name, [name])}
+            {"name": policy_label(str(name), of.get("name")), "style": style_numbers([name])[name]}
             for name, of in data["policies"].items()
         ],
-        "answer": finite(data["value"]),
-        "sentence": str(data["sentence"]),
+        "value": finite(data["value"]),
+        "answer": str(data["sentence"]),
         "over": not data["within_budgets"],
         "note": None if data["note"] is None else str(data["note"]),
         "tried": [
@@ -137,6 +119,39 @@ def _size(data: Any) -> dict[str, Any]:
     }
 
 
+def _bound(data: Any) -> dict[str, Any]:
+    """A bound: its time and each policy's, and how each is outside the limits."""
+    names = {str(name): of.get("name") for name, of in data["policies"].items()}
+    labels = policy_labels({k: v if isinstance(v, str) else None for k, v in names.items()})
+    styles = style_numbers(labels)
+    kinds = {"bound": "bound", "bound_over_codecs": "bound over codecs"}
+    return {
+        "seeds": [finite(seed) for seed in data["seeds"]],
+        "bounds": [
+            {"name": words, "time_s": _spread(data[kind]["time_s"])}
+            for kind, words in kinds.items()
+            if kind in data
+        ],
+        "policies": [
+            {
+                "name": labels[name],
+                "style": styles[name],
+                "time_s": _spread(of["total_time_s"]),
+                "above": _spread(of["above_bound"]),
+                "energy_j": _spread(of["energy_j_mean"]),
+                "outside": ", ".join(outside(of)),
+            }
+            for name, of in data["policies"].items()
+        ],
+        "answer": bound_answer(data, labels),
+    }
+
+
+def _spread(of: Any) -> dict[str, Any]:
+    """The mean and deviation over seeds, and their number."""
+    return {"mean": finite(of["mean"]), "std": finite(of["std"]), "n": len(of["per_seed"])}
+
+
 def _worst(of: Any) -> float:
     """The greatest value over seeds; 0 for a point that could not run."""
     return 0.0 if of is None else max(finite(value) for value in of["per_seed"])
@@ -144,7 +159,8 @@ def _worst(of: Any) -> float:
 
 READERS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "sweep": _sweep,
-    "front": _sweep,
+    "front": _front,
     "size": _size,
-    "bench": lambda data: read_bench(data, style),
+    "bound": _bound,
+    "bench": read_bench,
 }

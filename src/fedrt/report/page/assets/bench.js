@@ -10,17 +10,19 @@ function benchOption(study) {
   const worlds = study.worlds.filter((world) => world.scores.some(Boolean));
   const names = worlds.map((world) => (world.bounded ? world.name : `${world.name} *`));
   const least = 0.01;
+  const over = [];
   const series = study.policies.map(({ name, style }, i) => {
     const { colour, symbol } = look(style);
     const data = worlds.flatMap((world, k) =>
       world.scores[i] ? [{ value: [Math.max(least, 100 * world.scores[i].mean), names[k]], score: world.scores[i], world }] : [],
     );
+    over.push(...data.filter(({ score }) => score.over).map(({ value }) => value));
     return { type: "scatter", name, data, symbol, symbolSize: 11, itemStyle: { color: colour, borderColor: themed("--card"), borderWidth: 1 } };
   });
   return {
     describe: `percent above the bound of ${study.policies.map((p) => p.name).join(", ")} on ${plural(worlds.length, "world")}`,
-    grid: { left: 112, right: 22, top: 12, bottom: 92 },
-    legend: { bottom: 0, type: "scroll", textStyle: { color: themed("--text") } },
+    key: [...study.policies.map(({ name, style }) => [swatch(style), name]), ...(over.length ? [OVER_KEY()] : [])],
+    grid: { left: 112, right: 22, top: 12, bottom: 48 },
     xAxis: axis("percent above the bound", { type: "log", min: least, axisLabel: { formatter: (v) => sayNumber(v, 2) } }),
     yAxis: axis("", { type: "category", data: names, inverse: true, axisLabel: { hideOverlap: false } }),
     tooltip: {
@@ -32,12 +34,12 @@ function benchOption(study) {
         return tip(`${at.seriesName}, ${world.name}`, rows);
       },
     },
-    series,
+    series: [...series, overSeries(over)],
   };
 }
 
 function benchSummary(study) {
-  const table = make("table");
+  const table = make("table", { class: "cards" });
   const rows = study.policies.map((each) => [
     make("span", {}, swatch(each.style), each.name),
     sayAbove(each.mean), sayAbove(each.most), each.most_on ?? "–", each.worlds, each.first,
@@ -50,7 +52,7 @@ function benchSummary(study) {
 
 /** The matrix of worlds and policies; the further above the bound, the stronger a cell's colour. */
 function benchMatrix(study) {
-  const table = make("table", { class: "bench" });
+  const table = make("table", { class: "bench cards" });
   const rows = study.worlds.map((world) => [
     make("span", { title: world.description }, world.bounded ? world.name : `${world.name} *`),
     ...world.scores.map((score) => {
@@ -66,7 +68,7 @@ function benchMatrix(study) {
 }
 
 function benchNumbers(study) {
-  const table = make("table");
+  const table = make("table", { class: "cards" });
   const rows = study.worlds.flatMap((world) =>
     world.rows.map((each) => [
       world.name, each.name, each.above === null ? "–" : sayAbove(each.above), sayJoules(each.energy_j),
@@ -88,7 +90,7 @@ function sayTrained(found) {
 }
 
 function benchOthers(study, number) {
-  const table = make("table", { class: "texts" });
+  const table = make("table", { class: "texts cards" });
   const head = ["policy", "what is different", ...study.subsets.map(({ name, accuracy }) => `${name} to ${sayNumber(100 * accuracy, 3)} %`)];
   fillTable(table, head, study.others.map((each) => [each.name, each.work.join(", ") || "nothing", ...each.times.map(sayTrained)]));
   return make("section", { id: `study-${number}-others`, "data-name": "Other work" },
@@ -99,7 +101,7 @@ function benchOthers(study, number) {
 }
 
 function benchLearned(study, number) {
-  const table = make("table");
+  const table = make("table", { class: "cards" });
   const rows = study.learned.map((each) => [
     each.name, `${each.world}, ${plural(each.seeds, "unseen seed")}`, sayTime(each.time_s),
     each.over_j ? marked(sayJoules(each.over_j), "over") : "none",

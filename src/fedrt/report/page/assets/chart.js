@@ -45,6 +45,16 @@ class Chart {
     if (!this.chart) this.chart = echarts.init(this.element, null, { renderer: "canvas" });
     this.chart.setOption(withDefaults(option), { notMerge: true });
     this.element.setAttribute("aria-label", option.describe || "");
+    this.fillKey(option.key || []);
+  }
+
+  /** The key under the chart, which takes as many lines as it needs: [sign, words] for each entry. */
+  fillKey(entries) {
+    if (!this.key && entries.length) {
+      this.key = make("p", { class: "key" });
+      this.element.after(this.key);
+    }
+    if (this.key) this.key.replaceChildren(...entries.map(([sign, words]) => make("span", {}, make("span", { class: "sign" }, sign), make("span", {}, words))));
   }
 
   /** Change a part of what is drawn; quick enough for a slider. */
@@ -84,7 +94,7 @@ function clearPaper() {
 
 /** What all charts have in common. */
 function withDefaults(option) {
-  const { describe, tooltip, ...rest } = option;
+  const { describe, tooltip, key, ...rest } = option;
   return {
     animation: false,
     backgroundColor: "transparent",
@@ -147,6 +157,21 @@ function lineSeries(name, style, points, more = {}, own = null) {
     lineStyle: { color: colour, width: 2, type: dash },
     emphasis: { disabled: true },
     ...more,
+  };
+}
+
+/** Rings around points [x, y] at which some device is over its budget. */
+function overSeries(points) {
+  return {
+    type: "scatter",
+    name: "over budget",
+    data: points,
+    silent: true,
+    symbol: "circle",
+    symbolSize: 22,
+    itemStyle: { color: "transparent", borderColor: WARNING, borderWidth: 2 },
+    tooltip: { show: false },
+    z: 4,
   };
 }
 

@@ -1,6 +1,7 @@
 // The codecs of one run's updates: which device used which, their shares, and what was sent.
 
 const NO_CODEC = 255;
+const SENT_DASHES = [null, [7, 4], [2, 3]];
 
 /** A colour for each codec of the run, from few bits to many. */
 function codecColours(names) {
@@ -49,6 +50,7 @@ function heatCodecs() {
     xName: "global round",
     yName: rows.some((members) => members.length > 1) ? "devices, several to a row" : "device",
     marks: rows.flatMap((members, r) => (members.some((n) => times[n] > 0) ? [r] : [])),
+    mark: "stepped up to more bits, since its messages left too much out",
     describe: "codec of each device's update over rounds; a triangle marks devices that were stepped up",
   });
 }
@@ -62,8 +64,8 @@ function codecShares() {
   const share = (i, k) => shares[i * names.length + k];
   return {
     describe: "share of the updates that each codec carried, by round",
-    grid: { ...GRID, bottom: 72 },
-    legend: { bottom: 0, type: "scroll", data: names, textStyle: { color: themed("--text") }, selectedMode: false },
+    key: names.map((name, k) => [box(colours[k]), name]),
+    grid: GRID,
     xAxis: axis("global round", { type: "category", data: Array.from(first, String), splitLine: { show: false }, nameGap: 26 }),
     yAxis: upright("% of updates", { type: "value", max: 100 }),
     tooltip: {
@@ -100,8 +102,8 @@ function bytesSent() {
   const points = ({ values }) => Array.from(values, (value) => (Number.isNaN(value) ? "-" : value / size));
   return {
     describe: "bytes that devices and edge servers sent in each round, against whole models",
-    grid: { ...GRID, bottom: 72 },
-    legend: { bottom: 0, type: "scroll", textStyle: { color: themed("--text") }, selectedMode: false },
+    key: parts.map(({ name, colour }, k) => [stroke(colour, 2, SENT_DASHES[k]), name]),
+    grid: GRID,
     xAxis: axis("global round", { type: "category", data: Array.from(first, String), splitLine: { show: false }, nameGap: 26 }),
     yAxis: upright(`${prefix}B a round`, { type: "value", min: 0 }),
     tooltip: {
@@ -120,7 +122,7 @@ function bytesSent() {
       color: part.colour,
       symbol: ["circle", "rect", "none"][k],
       showSymbol: first.length < 30,
-      lineStyle: { width: 2, type: ["solid", [7, 4], [2, 3]][k] },
+      lineStyle: { width: 2, type: SENT_DASHES[k] || "solid" },
       emphasis: { disabled: true },
     })),
   };
@@ -132,8 +134,9 @@ function setUpCodecs() {
   new Chart("chart-bytes", bytesSent);
 }
 
-function fillCodecs() {
-  const run = theRun();
+RUN_SECTIONS.push(fillCodecs);
+
+function fillCodecs(run) {
   const { codecs } = run.detail;
   show(byId("codecs"), Boolean(codecs));
   if (!codecs) return;

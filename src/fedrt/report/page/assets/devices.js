@@ -66,6 +66,7 @@ function heatDevices() {
     xName: "global round",
     yName: rows.some((members) => members.length > 1) ? "devices, several to a row" : "device",
     marks: rows.flatMap((members, r) => (members.some((n) => over[n]) ? [r] : [])),
+    mark: "over its budget at the end of the run",
     describe: `${name} of devices over rounds; a triangle marks devices over budget`,
   });
 }
@@ -88,8 +89,12 @@ function budgetsOption() {
   const bar = { type: "bar", stack: "spent", barCategoryGap: "20%", emphasis: { disabled: true } };
   return {
     describe: "energy spent by every device and its budget",
-    grid: { ...GRID, bottom: 72 },
-    legend: { bottom: 0, type: "scroll", textStyle: { color: themed("--text") }, selectedMode: false },
+    key: [
+      [box("#0072B2"), "spent, within budget"],
+      [box(WARNING, "upload"), "▲ spent, over budget"],
+      [box(themed("--text"), "tick"), "budget"],
+    ],
+    grid: GRID,
     xAxis: axis("device", { type: "category", data: Array.from(spent, (_, n) => String(n)), nameGap: 26, splitLine: { show: false } }),
     yAxis: upright("J", { type: "value" }),
     tooltip: {
@@ -155,8 +160,9 @@ function setUpDevices() {
   });
 }
 
-function fillDevices() {
-  const run = theRun();
+RUN_SECTIONS.push(fillDevices);
+
+function fillDevices(run) {
   const { devices, partition, edges } = run.detail;
   show(byId("devices"), Boolean(devices));
   show(byId("partition"), Boolean(partition));

@@ -1,8 +1,10 @@
-// The backhaul of one round: edge servers on a circle, their links kept, pruned or down.
+// The backhaul of one round: edge servers and their links, which are kept, pruned or down. Few
+// servers stand on a circle; many are rows and columns of a matrix, where lines would cover each other.
 
-const MOST_FAINT = 600;
+const MOST_ON_CIRCLE = 24;
 const MOST_ROWS = 300;
 const FATES = ["pruned", "kept", "down"];
+const LEAST_CELL = 2.5;
 
 /** The links of the chosen round: ends, speed, distance and fate. */
 function linksNow() {
@@ -18,10 +20,13 @@ function linksNow() {
   });
 }
 
+const onCircle = () => theRun().detail.edges <= MOST_ON_CIRCLE;
+const fastestOf = (links) => links.reduce((most, link) => Math.max(most, link.bps), 1);
+
 function graphNodes() {
   const count = theRun().detail.edges;
   const slowest = slowestNow();
-  const size = Math.max(9, Math.min(34, 700 / count));
+  const size = Math.max(14, Math.min(34, 380 / count));
   return Array.from({ length: count }, (_, c) => {
     const angle = (2 * Math.PI * c) / count - Math.PI / 2;
     const last = c === slowest;
@@ -32,28 +37,87 @@ function graphNodes() {
       symbol: last ? "diamond" : "circle",
       symbolSize: last ? size * 1.35 : size,
       itemStyle: { color: last ? WARNING : themed("--accent"), borderColor: themed("--card"), borderWidth: 2 },
-      label: { show: size >= 14, color: last || !isDark() ? "#ffffff" : "#14171b", fontWeight: 600 },
+      label: { show: true, fontSize: size > 24 ? 12 : 10, color: last || !isDark() ? "#ffffff" : "#14171b", fontWeight: 600 },
     };
   });
 }
 
 function graphLinks() {
   const links = linksNow();
-  const fastest = links.reduce((most, link) => Math.max(most, link.bps), 1);
+  const fastest = fastestOf(links);
+  const widest = links.length > 30 ? 2.5 : 4;
   const [solid, faint] = [themed("--text"), themed("--muted")];
-  const shown = links.length > MOST_FAINT ? links.filter((link) => link.fate !== 0) : links;
-  return shown.map((link) => {
+  return links.map((link) => {
     const styles = [
-      { color: faint, width: 1, type: [2, 4], opacity: 0.75 },
-      { color: solid, width: 1 + 4 * (link.bps / fastest), type: "solid", opacity: 0.8 },
+      { color: faint, width: 1, type: [2, 4], opacity: links.length > 30 ? 0.45 : 0.75 },
+      { color: solid, width: 0.8 + widest * (link.bps / fastest), type: "solid", opacity: 0.8 },
       { color: WARNING, width: 2, type: [8, 5], opacity: 0.9 },
     ];
     return { source: link.from, target: link.to, lineStyle: styles[link.fate], link };
   });
 }
 
+/** The colour of a link: shades by speed for those that are kept, else by fate. */
+function cellColour({ fate, bps }, fastest) {
+  if (fate !== 1) return fate ? WARNING : themed("--line");
+  const shades = (isDark() ? DARK_BLUES : BLUES).slice(1);
+  return shades[Math.min(shades.length - 1, Math.floor((shades.length * bps) / fastest))];
+}
+
+/** The cells of the matrix, both halves; pruned links first, so that no other is covered. */
+function matrixCells() {
+  const links = linksNow().sort((a, b) => [0, 2, 1][a.fate] - [0, 2, 1][b.fate]);
+  const fastest = fastestOf(links);
+  return links.flatMap((link) => {
+    const itemStyle = { color: cellColour(link, fastest) };
+    return [[link.from, link.to], [link.to, link.from]].map((value) => ({ value, itemStyle, link }));
+  });
+}
+
+/** Lines through the row and the column of the server that the others wait for. */
+function matrixSlowest() {
+  const slowest = slowestNow();
+  return { data: slowest < 0 ? [] : [{ xAxis: slowest }, { yAxis: slowest }] };
+}
+
+function matrixOption() {
+  const names = Array.from({ length: theRun().detail.edges }, (_, c) => String(c));
+  const step = [5, 10, 20, 50, 100].find((size) => names.length / size <= 12) || 500;
+  const more = { type: "category", data: names, splitLine: { show: false }, axisTick: { show: false }, axisLabel: { interval: (c) => c % step === 0 } };
+  return {
+    describe: "which links between edge servers are used in this round: a row and a column for each server; the table below lists them",
+    grid: { left: 50, right: 16, top: 34, bottom: 48 },
+    xAxis: axis("edge server", more),
+    yAxis: upright("edge server", { ...more, inverse: true, nameLocation: "start" }),
+    tooltip: { trigger: "item", formatter: graphTip },
+    series: [
+      {
+        id: "graph",
+        type: "custom",
+        data: matrixCells(),
+        renderItem: drawCell,
+        markLine: { silent: true, symbol: "none", animation: false, label: { show: false }, lineStyle: { color: WARNING, width: 1.5, type: "solid", opacity: 0.7 }, ...matrixSlowest() },
+        emphasis: { disabled: true },
+      },
+    ],
+  };
+}
+
+function drawCell(at, api) {
+  const [x, y] = api.coord([api.value(0), api.value(1)]);
+  const [width, height] = api.size([1, 1]).map((size) => Math.max(LEAST_CELL, 0.86 * size));
+  return { type: "rect", shape: { x: x - width / 2, y: y - height / 2, width, height }, style: { fill: api.visual("color") } };
+}
+
+/** What the slider changes in the graph or matrix. */
+function graphContent() {
+  if (onCircle()) return { series: [{ id: "graph", data: graphNodes(), links: graphLinks() }] };
+  return { series: [{ id: "graph", data: matrixCells(), markLine: matrixSlowest() }] };
+}
+
 function graphOption() {
   if (!theRun() || !theRun().detail.links) return null;
+  if (!onCircle()) return matrixOption();
   return {
     describe: "which links between edge servers are used in this round; the table below lists them",
     tooltip: { trigger: "item", formatter: graphTip },
@@ -69,7 +133,8 @@ function graphOption() {
         bottom: 34,
         data: graphNodes(),
         links: graphLinks(),
-        emphasis: { disabled: true },
+        emphasis: { focus: "adjacency", scale: false },
+        blur: { lineStyle: { opacity: 0.06 }, itemStyle: { opacity: 0.35 } },
         silent: false,
       },
     ],
@@ -94,19 +159,33 @@ function graphTip(at) {
 }
 
 function fillLinksTable() {
-  if (!byId("links-details").open) return;
+  if (!theRun() || !byId("links-details").open) return;
   const links = linksNow();
   const rows = links.slice(0, MOST_ROWS).map(({ from, to, bps, distance, fate }) => [`${from} – ${to}`, FATES[fate], saySi(bps, "bit/s"), sayNumber(distance)]);
   if (links.length > MOST_ROWS) rows.push([`and ${links.length - MOST_ROWS} more`, "", "", ""]);
-  fillTable(byId("links-table"), ["edge servers", "", "speed", "consensus distance"], rows);
+  fillTable(byId("links-table"), ["edge servers", "link", "speed", "consensus distance"], rows);
 }
 
-function fillGraphKey([pruned, kept, down]) {
-  const hidden = pruned + kept + down > MOST_FAINT ? " (not drawn)" : "";
+/** How many links are kept at a server: the least, the most and the mean. */
+function sayDegrees(links) {
+  const degrees = new Array(theRun().detail.edges).fill(0);
+  for (const { from, to, fate } of links) if (fate === 1) [degrees[from], degrees[to]] = [degrees[from] + 1, degrees[to] + 1];
+  const [least, most] = [Math.min(...degrees), Math.max(...degrees)];
+  const mean = degrees.reduce((a, b) => a + b, 0) / degrees.length;
+  return least === most ? `${plural(least, "link")} kept at every edge server` : `${least} to ${most} links kept at an edge server, ${sayNumber(mean, 3)} on average`;
+}
+
+function fillGraphKey() {
+  const links = linksNow();
+  const [pruned, kept, down] = [0, 1, 2].map((fate) => links.filter((link) => link.fate === fate).length);
+  const signs = onCircle()
+    ? [stroke(themed("--text"), 3), stroke(themed("--muted"), 1, [2, 4]), stroke(WARNING, 2, [8, 5])]
+    : [1, 0, 2].map((fate) => box(cellColour({ fate, bps: 1 }, 1)));
   byId("graph-key").replaceChildren(
-    make("span", {}, stroke(themed("--text"), 3), `${kept} kept, wider is faster`),
-    make("span", {}, stroke(themed("--muted"), 1, [2, 4]), `${pruned} pruned${hidden}`),
-    make("span", {}, stroke(WARNING, 2, [8, 5]), `${down} down`),
-    make("span", {}, make("b", { style: `color: ${WARNING}` }, "◆"), "the last to finish"),
+    make("span", {}, signs[0], `${kept} kept, ${onCircle() ? "wider" : isDark() ? "brighter" : "darker"} is faster`),
+    make("span", {}, signs[1], `${pruned} pruned`),
+    make("span", {}, signs[2], `${down} down`),
+    make("span", {}, onCircle() ? make("b", { style: `color: ${WARNING}` }, "◆") : stroke(WARNING, 1.5), "the last to finish"),
+    make("span", {}, sayDegrees(links)),
   );
 }

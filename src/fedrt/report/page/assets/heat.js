@@ -8,12 +8,12 @@ function groups(count, most) {
   return Array.from({ length: Math.ceil(count / size) }, (_, i) => [i * size, Math.min(count, (i + 1) * size) - 1]);
 }
 
-/** The key of a heat map: a scale from `from` to `to`, or a box for each of its categories. */
-function heatKey({ from, to, sayScale, colours, categories }) {
+/** The colours of a heat map: a scale from `from` to `to`, or one for each of its categories. */
+function heatScale({ from, to, sayScale, colours, categories }) {
   const both = { seriesIndex: 0, orient: "horizontal", left: "center", bottom: 4, textStyle: { color: themed("--muted") } };
   if (categories) {
     const pieces = categories.map((label, value) => ({ value, label, color: colours[value] }));
-    return { ...both, type: "piecewise", pieces, itemWidth: 12, itemHeight: 12, itemGap: 8, textGap: 4, selectedMode: false };
+    return { ...both, type: "piecewise", pieces, show: false };
   }
   return {
     ...both,
@@ -30,7 +30,7 @@ function heatKey({ from, to, sayScale, colours, categories }) {
 
 /** A heat map. `cell(row, column)` gives a value or NaN, `say` the tooltip of a cell.
  * With `categories` a value is the place of its category, and each has one of the colours. */
-function heatOption({ rows, columns, cell, say, sayScale, colours, categories, range, xName, yName, marks = [], describe }) {
+function heatOption({ rows, columns, cell, say, sayScale, colours, categories, range, xName, yName, marks = [], mark = "", describe }) {
   const data = [];
   let [low, high] = [Infinity, -Infinity];
   for (let c = 0; c < columns.length; c++) {
@@ -47,10 +47,14 @@ function heatOption({ rows, columns, cell, say, sayScale, colours, categories, r
   const names = marks.length ? [...columns, "▲"] : columns;
   return {
     describe,
-    grid: { left: 58, right: 16, top: 34, bottom: 92 },
+    key: [
+      ...(categories || []).map((name, k) => [box(colours[k]), name]),
+      ...(marks.length ? [[marked("▲", "over"), mark]] : []),
+    ],
+    grid: { left: 58, right: 16, top: 34, bottom: categories ? 48 : 92 },
     xAxis: axis(xName, { type: "category", data: names, nameGap: 28, splitLine: { show: false }, axisLine: { show: false } }),
     yAxis: upright(yName, { type: "category", data: rows, inverse: true, nameLocation: "start", nameTextStyle: { color: themed("--muted"), align: "left", padding: [0, 0, 0, -46] }, splitLine: { show: false }, axisLine: { show: false } }),
-    visualMap: heatKey({ from, to, sayScale, colours, categories }),
+    visualMap: heatScale({ from, to, sayScale, colours, categories }),
     tooltip: {
       trigger: "item",
       formatter: (at) => (at.seriesIndex === 0 ? say(at.data[1], at.data[0], at.data[2]) : say(at.data[1], null, null)),

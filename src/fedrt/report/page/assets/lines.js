@@ -62,6 +62,8 @@ function curveOption(name, all = shownLines(), along = chosen.axis, level = null
     }
     series.push(lineSeries(line.label, line.style, x.map((value, k) => [value, mean[k]]), { z: 3 }, line.dash));
   });
+  const over = overPoints(name, lines, xs, size, ySize);
+  if (over.length) series.push(overSeries(over));
   if (budget) series.push(...budgetSeries(lines));
   if (level) series.push(levelSeries("level", level.value / ySize, level.text));
   const onTime = along === "time_s";
@@ -77,6 +79,18 @@ function curveOption(name, all = shownLines(), along = chosen.axis, level = null
     },
     series,
   };
+}
+
+/** Where each line is in the round in which its first device goes over its whole budget. */
+function overPoints(name, lines, xs, size, ySize) {
+  return lines.flatMap((line, i) => {
+    const counts = line.curves.over_budget_devices;
+    if (!counts || name === "over_budget_devices" || name === "over_budget_j") return [];
+    const first = unpack(counts.high || counts.mean).findIndex((devices) => devices > 0);
+    if (first < 0) return [];
+    const k = nearest(unpack(line.curves[name].round), unpack(counts.round)[first]);
+    return [[xs[i][k] / size, unpack(line.curves[name].mean)[k] / ySize]];
+  });
 }
 
 /** Every line's value nearest to a place on the axis, each with its own round and time. */
@@ -132,10 +146,10 @@ function partsOption() {
   const seconds = (line, part) => line.parts[(line.part_names || PARTS).indexOf(part)] || 0;
   return {
     describe: `time spent on ${sayList(names)} by each line`,
-    grid: { ...GRID, left: 8, top: 8, bottom: 66, containLabel: true },
-    legend: { bottom: 0, type: "scroll", data: names, textStyle: { color: themed("--text") }, selectedMode: false },
+    key: names.map(partKey),
+    grid: { ...GRID, left: 8, top: 8, bottom: 40, containLabel: true },
     xAxis: axis(`simulated time (${unit})`, { type: "value", nameGap: 26 }),
-    yAxis: axis("", { type: "category", inverse: true, data: lines.map((line) => line.label), axisLabel: { color: themed("--text"), width: 130, overflow: "truncate" } }),
+    yAxis: axis("", { type: "category", inverse: true, data: lines.map((line) => (isOver(line) ? `▲ ${line.label}` : line.label)), axisLabel: { color: themed("--text"), width: 130, overflow: "truncate" } }),
     tooltip: {
       trigger: "axis",
       axisPointer: { type: "shadow" },
@@ -148,6 +162,10 @@ function partsOption() {
     series: names.map((part) => partSeries(part, lines.map((line) => seconds(line, part) / size))),
   };
 }
+
+const partKey = (part) => [box(PART_COLOURS[part], part), part];
+/** Whether some device of a line's runs is over its budget at the end. */
+const isOver = ({ over, row }) => Boolean(over || (row && row.over_budget_devices && row.over_budget_devices.mean));
 
 /** One part of the time as a piece of stacked bars, by colour and by pattern. */
 function partSeries(part, data, more = {}) {
@@ -168,7 +186,7 @@ function partSeries(part, data, more = {}) {
 function fillLegend(element, lines, hidden, changed) {
   const buttons = lines.map((line, i) => {
     const shown = !hidden.has(line.label);
-    const button = make("button", { type: "button", "aria-pressed": shown }, swatch(line.style, line.dash), line.label);
+    const button = make("button", { type: "button", "aria-pressed": shown }, swatch(line.style, line.dash), line.label, isOver(line) ? marked("▲", "over") : null);
     button.addEventListener("click", () => {
       if (shown) hidden.add(line.label);
       else hidden.delete(line.label);
@@ -182,6 +200,12 @@ function fillLegend(element, lines, hidden, changed) {
 }
 
 function drawLegend() {
+  const over = page.data.lines.some(isOver);
+  show(byId("curves-key"), over);
+  byId("curves-key").replaceChildren(
+    make("span", {}, marked("▲", "over"), "some device is over its budget at the end"),
+    make("span", {}, ring(), "the round in which the first device goes over its budget for the whole run"),
+  );
   fillLegend(byId("legend"), page.data.lines, chosen.hidden, () => {
     for (const id of LINE_CHARTS) page.charts[id].update();
   });
@@ -217,7 +241,7 @@ function fillLines() {
     show(figure, hasCurve(figure.dataset.needs));
   }
   show(byId("parts-figure"), page.data.lines.some((line) => line.parts));
-  byId("chart-parts").style.height = `${Math.max(150, 90 + 34 * page.data.lines.length)}px`;
+  byId("chart-parts").style.height = `${Math.max(110, 60 + (page.data.lines.length > 12 ? 24 : 34) * page.data.lines.length)}px`;
   const names = Object.keys(QUANTITIES).filter((name) => QUANTITIES[name].name && hasCurve(name));
   if (!names.includes(chosen.more)) chosen.more = names[0] || null;
   byId("more").replaceChildren(...names.map((name) => make("option", { value: name }, QUANTITIES[name].name)));

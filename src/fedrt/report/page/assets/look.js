@@ -2,7 +2,10 @@
 
 const COLOURS = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "--black", "#56B4E9"];
 const SYMBOLS = ["circle", "rect", "triangle", "diamond", "plus", "roundRect", "arrow"];
-const PLUS = "path://M4 0h3v4h4v3h-4v4h-3v-4h-4v-3h4z";
+// Users' own policies have numbers from FIRST_OWN on, and colours and markers that no other has.
+const FIRST_OWN = 100;
+const OWN_COLOURS = ["--own-0", "--own-1", "--own-2", "--own-3", "--own-4", "--own-5"];
+const OWN_SYMBOLS = ["star", "cross", "down", "hourglass", "bowtie", "dome"];
 const DASHES = ["solid", [7, 4], [8, 3, 2, 3], [2, 3], [9, 2, 2, 2, 2, 2], [12, 4], [2, 5]];
 // The parts of a round that every run has; data with others name theirs, waiting always the last.
 const PARTS = ["compute", "upload", "backhaul", "waiting"];
@@ -34,19 +37,22 @@ function themed(name) {
   return themedColours.get(name);
 }
 
-/** Colour, marker and dash of a line; beyond seven the dash tells lines of one colour apart.
+/** Colour, marker and dash of a line. Where the colours begin again, the markers are one place on.
  * A dash given takes the place of its own, and one that is not solid goes with hollow markers. */
 function look(style, dash = null) {
-  const colour = COLOURS[style % COLOURS.length];
-  const turn = Math.floor(style / COLOURS.length);
-  const shape = SYMBOLS[(style + turn) % SYMBOLS.length];
+  const own = style >= FIRST_OWN;
+  const [colours, symbols] = own ? [OWN_COLOURS, OWN_SYMBOLS] : [COLOURS, SYMBOLS];
+  const place = own ? style - FIRST_OWN : style;
+  const turn = Math.floor(place / colours.length);
+  const colour = colours[place % colours.length];
+  const shape = symbols[(place + turn) % symbols.length];
   const hollow = Array.isArray(dash);
   return {
     colour: colour.startsWith("--") ? themed(colour) : colour,
     shape,
     hollow,
-    symbol: shape === "plus" ? PLUS : hollow ? `empty${shape[0].toUpperCase()}${shape.slice(1)}` : shape,
-    dash: dash || DASHES[(style + 3 * turn) % DASHES.length],
+    symbol: `path://${SHAPES[shape]}`,
+    dash: dash || DASHES[(place + 3 * turn) % DASHES.length],
   };
 }
 
@@ -58,6 +64,12 @@ const SHAPES = {
   diamond: "M16 2l4.5 5l-4.5 5l-4.5 -5z",
   plus: "M14.5 2h3v3.5h3.5v3h-3.5v3.5h-3v-3.5h-3.5v-3h3.5z",
   arrow: "M16 2l4 10l-4 -3l-4 3z",
+  star: "M16 1.5l1.6 3.7l4 .4l-3 2.7l.9 3.9l-3.5 -2.1l-3.5 2.1l.9 -3.9l-3 -2.7l4 -.4z",
+  cross: "M13 2.5l3 3l3 -3l1.5 1.5l-3 3l3 3l-1.5 1.5l-3 -3l-3 3l-1.5 -1.5l3 -3l-3 -3z",
+  down: "M16 11.5l-4.3 -8h8.6z",
+  hourglass: "M12 2.5h8l-3.2 4.5l3.2 4.5h-8l3.2 -4.5z",
+  bowtie: "M11.5 3l4.5 3.2l4.5 -3.2v8l-4.5 -3.2l-4.5 3.2z",
+  dome: "M11.5 10.5a4.5 7 0 0 1 9 0z",
 };
 
 /** A short piece of a line as it is drawn, for legends and tables. */
@@ -96,6 +108,27 @@ function stroke(colour, width, dash) {
   svg.append(line);
   return svg;
 }
+
+/** The ring around points at which some device is over its budget, for a key. */
+function ring() {
+  const space = "http://www.w3.org/2000/svg";
+  const svg = document.createElementNS(space, "svg");
+  for (const [name, value] of [["width", 18], ["height", 18], ["aria-hidden", "true"]]) svg.setAttribute(name, value);
+  const circle = document.createElementNS(space, "circle");
+  for (const [name, value] of [["cx", 9], ["cy", 9], ["r", 7], ["fill", "none"], ["stroke", WARNING], ["stroke-width", 2]]) circle.setAttribute(name, value);
+  svg.append(circle);
+  return svg;
+}
+
+/** The circle around the answer of a sizing, for a key. */
+function circle() {
+  const svg = ring();
+  svg.firstChild.setAttribute("stroke", themed("--text"));
+  return svg;
+}
+
+/** A box in a colour and the pattern of that class, for a key. */
+const box = (colour, pattern = "") => make("i", { class: `box ${pattern}`, style: `background-color: ${colour}` });
 
 function isDark() {
   return document.documentElement.dataset.theme === "dark";

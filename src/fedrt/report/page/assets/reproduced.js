@@ -34,8 +34,11 @@ function reproducedCells(row, column) {
   ];
 }
 
+// The names of the numbers in a row, where it is a card and its column has no head.
+const REPRODUCED = ["method", "hours in the paper", "hours, ours", "ratio", "joules in the paper", "joules, ours", "ratio", "accuracy in the paper", "accuracy, ours", "apart", "FedRT saves in the paper", "FedRT saves, ours", "to the paper's accuracy"];
+
 function reproducedTable(study) {
-  const table = make("table", { class: "reproduced" });
+  const table = make("table", { class: "reproduced cards" });
   const th = (text, span = {}) => make("th", span, text);
   const wide = (text, columns) => th(text, { colspan: columns, scope: "colgroup", class: "group" });
   table.append(
@@ -46,7 +49,7 @@ function reproducedTable(study) {
   );
   for (const column of study.columns) {
     const title = `${column.title}: ${plural(column.rounds, "round")}, ${plural(column.seeds.length, "seed")}`;
-    const rows = column.rows.map((row) => make("tr", {}, ...reproducedCells(row, column).map((cell) => make("td", {}, cell))));
+    const rows = column.rows.map((row) => make("tr", {}, ...reproducedCells(row, column).map((cell, i) => make("td", { "data-label": REPRODUCED[i] }, cell))));
     table.append(make("tbody", {}, make("tr", {}, th(title, { colspan: 13, scope: "rowgroup", class: "title" })), ...rows));
   }
   return table;
@@ -125,7 +128,7 @@ function accuracyGroup(group, place, number, state, charts) {
 /** Which cells are there and which are missing, and where they were trained. */
 function stockSection(study, number) {
   const { policies, rows, missing, of, again, seeds } = study.stock;
-  const table = make("table");
+  const table = make("table", { class: "cards" });
   const cell = (row, i) => {
     const [there, lacking] = [row.seeds[i], seeds.filter((seed) => !row.seeds[i].includes(seed))];
     if (!row.needed[i] || !lacking.length) return there.join(", ");

@@ -1,6 +1,8 @@
 // One run round by round: where each cluster's time went, and the slider over it and the graph.
 
 const MOST_BARS = 24;
+// What fills the sections about one run; each shows its section if the run has data for it.
+const RUN_SECTIONS = [];
 
 const detailedRuns = () => page.data.runs.filter((run) => run.detail);
 const theRun = () => detailedRuns()[chosen.run];
@@ -69,8 +71,8 @@ function clustersOption() {
   const names = theRun().detail.clusters.names || PARTS;
   return {
     describe: `time of each cluster on ${sayList(names)}`,
-    grid: { left: 10, right: 16, top: 24, bottom: 66, containLabel: true },
-    legend: { bottom: 0, type: "scroll", data: names, textStyle: { color: themed("--text") }, selectedMode: false },
+    key: names.map(partKey),
+    grid: { left: 10, right: 16, top: 24, bottom: 40, containLabel: true },
     xAxis: axis(content.xAxis.name, { type: "value", nameGap: 26 }),
     yAxis: upright("edge server", { type: "category", inverse: true, nameLocation: "start", nameTextStyle: { color: themed("--muted"), align: "left", padding: 0 }, axisLabel: { color: themed("--text") }, data: content.yAxis.data }),
     tooltip: { trigger: "axis", axisPointer: { type: "shadow" }, formatter: clustersTip },
@@ -98,8 +100,8 @@ function stackedOption() {
   const [unit, size] = timeUnit(Math.max(...totals));
   return {
     describe: "time of each round, split into the parts of its slowest cluster",
-    grid: { ...GRID, bottom: 72 },
-    legend: { bottom: 0, type: "scroll", data: names, textStyle: { color: themed("--text") }, selectedMode: false },
+    key: names.map(partKey),
+    grid: GRID,
     xAxis: axis("global round", { type: "category", data: Array.from(first, String), splitLine: { show: false }, nameGap: 26 }),
     yAxis: upright(unit, { type: "value" }),
     tooltip: {
@@ -130,10 +132,8 @@ function drawRound() {
   byId("round-text").textContent = text;
   byId("round").setAttribute("aria-valuetext", text);
   if (detail.links) {
-    page.charts["chart-graph"].change({ series: [{ id: "graph", data: graphNodes(), links: graphLinks() }] });
-    const counts = [0, 0, 0];
-    for (const { fate } of linksNow()) counts[fate]++;
-    fillGraphKey(counts);
+    page.charts["chart-graph"].change(graphContent());
+    fillGraphKey();
     fillLinksTable();
   }
 }
@@ -150,9 +150,13 @@ function fillClustersKey() {
   const last = unpack(clusters.last);
   let most = 0;
   for (let c = 0; c < edges; c++) if (last[c] > last[most]) most = c;
+  const rounds = plural(theRun().done, "round");
+  const often = last[most] > 1 || theRun().done === 1
+    ? `Over the run, edge server ${most} was the last to finish most often: in ${last[most]} of ${rounds}.`
+    : `Over the run no edge server was the last to finish more than once in ${rounds}.`;
   const cut = edges > MOST_BARS ? ` The ${MOST_BARS} slowest of ${edges} are shown.` : "";
   byId("clusters-key").textContent =
-    `▶ all others wait for this one. Over the run, edge server ${most} was the last to finish most often: in ${last[most]} of ${plural(theRun().done, "round")}.${cut}`;
+    `▶ all others wait for this one. ${often}${cut}`;
 }
 
 let sliding = false;
@@ -224,6 +228,5 @@ function fillRun() {
   for (const id of ["chart-graph", "chart-clusters", "chart-stacked"]) page.charts[id].update();
   drawRound();
   fillClustersKey();
-  fillDevices();
-  fillCodecs();
+  for (const fillSection of RUN_SECTIONS) fillSection(run);
 }

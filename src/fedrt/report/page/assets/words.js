@@ -17,6 +17,12 @@ function sayNumber(value, digits = 5) {
   return String(Number(value.toPrecision(digits)));
 }
 
+/** The next greater number with a single digit before its zeros. */
+function roundUp(value) {
+  const size = 10 ** Math.floor(Math.log10(value));
+  return size * Math.ceil(value / size);
+}
+
 function sayTime(seconds) {
   if (!Number.isFinite(seconds)) return "–";
   const [unit, size] = timeUnit(seconds);
@@ -76,15 +82,16 @@ function show(element, visible) {
 
 /** A table from a head and rows of cells; a cell is text or an element. */
 function fillTable(table, head, rows) {
-  const cell = (tag, content) => {
+  const cell = (tag, content, place) => {
     const plain = !(content instanceof Node);
-    const element = make(tag, {}, plain ? String(content ?? "") : content);
+    const label = tag === "td" && head[place] ? { "data-label": head[place] } : {};
+    const element = make(tag, label, plain ? String(content ?? "") : content);
     if (!plain && content.dataset && content.dataset.class) element.className = content.dataset.class;
     return element;
   };
   table.replaceChildren(
-    make("thead", {}, make("tr", {}, ...head.map((name) => cell("th", name)))),
-    make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map((c) => cell("td", c))))),
+    make("thead", {}, make("tr", {}, ...head.map((name, place) => cell("th", name, place)))),
+    make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map((c, place) => cell("td", c, place))))),
   );
 }
 

@@ -1,0 +1,1 @@
+"""What comparisons, sweeps, fronts and bounds found, in sentences for terminal and page."""

@@ -193,3 +193,12 @@ def test_files_are_named_as_seen_from_the_scenario_file(tmp_path, monkeypatch):
     digits = read_scenario(scenario_text(load_scenario("quickstart"), anywhere=True))
     assert digits.learning.dataset == "digits"
     assert read_scenario(scenario_text(scenario, anywhere=True)) == scenario
+
+
+def test_a_scenario_that_is_not_there_is_answered_with_what_was_meant_or_what_there_is():
+    with pytest.raises(InputError) as near:
+        load_scenario("paper/femnst")
+    said = 'the scenario "paper/femnst" does not exist; did you mean paper/femnist?'
+    assert str(near.value) == said
+    with pytest.raises(InputError, match=r"such as city, quickstart, bench/\.\.\., paper/\.\.\.,"):
+        load_scenario("nofile.toml")

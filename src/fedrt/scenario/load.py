@@ -160,15 +160,25 @@ def _locate(section: dict[str, Any], name: str, folder: Path) -> None:
         section[name] = str(folder / section[name])
 
 
+def _some_presets() -> str:
+    """The shipped scenarios: those in a folder by the folder's name, as there are many."""
+    names = preset_names()
+    alone = [name for name in names if "/" not in name]
+    folders = sorted({name.partition("/")[0] for name in names} - {*alone})
+    return (
+        ", ".join([*alone, *(f"{folder}/..." for folder in folders)])
+        + "; fedrt scenario list has all"
+    )
+
+
 def _read_toml(path: Path, source: str) -> dict[str, Any]:
     try:
         return parse_toml(read_text(path, MOST_BYTES))
     except FileNotFoundError:
-        presets = preset_names()
-        raise InputError(
-            f"{unknown_name('the scenario', source, presets)}: give a TOML file or one of "
-            + ", ".join(presets)
-        ) from None
+        line = unknown_name("the scenario", source, preset_names())
+        if not line.endswith("?"):
+            line += f": give a TOML file or a shipped one, such as {_some_presets()}"
+        raise InputError(line) from None
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{source}: is not TOML: {reason(error)}") from None
     except (OSError, ValueError, RecursionError) as error:

@@ -63,7 +63,7 @@ check: $(VENV)/.ready-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/mypy --ignore-missing-imports examples/notebook.py
+	$(BIN)/mypy --ignore-missing-imports examples/notebooks/own_model.py
 	$(BIN)/python -m pytest -n 2 -m "not slow and not long"
 
 # The long forms of everything; a campaign that takes longer than CI allows is added here.
@@ -119,10 +119,11 @@ random-worlds: $(VENV)/.ready-dev
 verify-cell: $(VENV)/.ready
 	$(BIN)/python tools/verify_cell.py $(NAME)
 
-docs: $(SITE)/.ready
+docs: $(SITE)/.ready $(VENV)/.ready-dev
+	$(BIN)/python tools/notebooks.py --pages build/notebooks
 	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --strict
 
-docs-serve: $(SITE)/.ready
+docs-serve: $(SITE)/.ready build/notebooks/.ready
 	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs serve
 
 clean:
@@ -161,4 +162,8 @@ $(SITE)/.ready: requirements-docs.lock
 $(VENV)/.ready-flower: $(VENV)/.ready requirements-flower.lock
 	rm -rf $(VENV)/flower
 	$(PIP) --no-deps --no-compile --target $(VENV)/flower -r requirements-flower.lock
+	@touch $@
+
+build/notebooks/.ready: $(VENV)/.ready-dev tools/notebooks.py $(wildcard examples/notebooks/*.py)
+	$(BIN)/python tools/notebooks.py --pages build/notebooks
 	@touch $@

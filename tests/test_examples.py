@@ -6,12 +6,13 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from kill_campaign import differences
-from notebook import text as notebook_text
-from support.children import LIMIT_S
+from notebooks import cells_of, notebook, run_cell, scripts
+from support.children import LIMIT_S, environment
 from support.paths import EXAMPLES
 from support.tiny import as_options, tiny
 from support.trained import start, train, trained
@@ -95,28 +96,66 @@ def test_own_parts_train_a_run_that_goes_on_to_the_same_end(monkeypatch, tmp_pat
     assert differences(whole, cut) == []
 
 
-def test_the_notebook_is_short_and_runs_as_cells_of_no_file(tmp_path):
-    """As a notebook runs them, each class in no module that another process could import."""
-    assert len((EXAMPLES / "notebook.py").read_text().splitlines()) <= 50
-    assert (EXAMPLES / "notebook.ipynb").read_text() == notebook_text()
-    code = (
-        "import json, sys\n"
-        "cells = json.load(open(sys.argv[1]))['cells']\n"
-        "for number, cell in enumerate(cells):\n"
-        "    if cell['cell_type'] == 'code':\n"
-        "        text = ''.join(cell['source'])\n"
-        "        exec(compile(text, f'<ipython-input-{number}>', 'exec'))\n"
-    )
+OWN_MODEL = EXAMPLES / "notebooks" / "own_model.py"
+RUN_CELLS = (
+    "import json, sys\n"
+    "cells = json.load(open(sys.argv[1]))['cells']\n"
+    "for number, cell in enumerate(cells):\n"
+    "    if cell['cell_type'] == 'code':\n"
+    "        text = ''.join(cell['source'])\n"
+    "        exec(compile(text, f'<ipython-input-{number}>', 'exec'))\n"
+)
+"""As a notebook runs them, each class in no module that another process could import."""
+
+
+def run_notebook(script: Path, folder: Path) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", code, EXAMPLES / "notebook.ipynb"],
-        cwd=tmp_path,
+        [sys.executable, "-c", RUN_CELLS, script.with_suffix(".ipynb")],
+        cwd=folder,
+        env=environment(),
         capture_output=True,
         text=True,
         check=False,
         timeout=LIMIT_S,
     )
     assert done.returncode == 0, done.stderr
-    ours, recorded = re.findall(r"[\d.]+", done.stdout)
+    return done.stdout
+
+
+@pytest.mark.parametrize("script", scripts(), ids=lambda script: script.stem)
+def test_a_notebook_is_its_script(script):
+    text = script.read_text()
+    assert script.with_suffix(".ipynb").read_text() == notebook(text)
+    kinds = [kind for kind, _ in cells_of(text)]
+    assert kinds[0] == "markdown"
+    assert kinds.count("code") >= 2
+
+
+def test_the_notebook_of_an_own_model_is_short_and_runs(tmp_path):
+    assert len(OWN_MODEL.read_text().splitlines()) <= 55
+    ours, recorded = re.findall(r"[\d.]+", run_notebook(OWN_MODEL, tmp_path))
     assert ours == recorded
     assert float(ours) > 0.8
     assert (tmp_path / "accuracy.png").stat().st_size > 10_000
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "script", [each for each in scripts() if each != OWN_MODEL], ids=lambda script: script.stem
+)
+def test_a_notebook_runs(script, tmp_path):
+    """`make docs` runs them all, for the site."""
+    run_notebook(script, tmp_path)
+
+
+def test_cells_show_what_their_last_line_gives():
+    names: dict[str, object] = {}
+    assert run_cell("x = 2\nprint(x)\nx + 1", "cell", names) == ("2\n", 3)
+    assert run_cell("y = x", "cell", names) == ("", None)
+    script = '"""Title.\n\nAbout.\n"""\n\nx = 1\n\n# %% [markdown]\n# Text\n# more\n\n# %%\nx\n'
+    assert cells_of(script) == [
+        ("markdown", "# Title\n\nAbout."),
+        ("code", "x = 1"),
+        ("markdown", "Text\nmore"),
+        ("code", "x"),
+    ]

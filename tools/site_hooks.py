@@ -4,6 +4,7 @@ MkDocs calls these functions (`hooks` in mkdocs.yml). They run in the site's own
 which FedRT is not installed.
 
 - README.md, CONTRIBUTING.md and CHANGELOG.md are pages of the site.
+- The notebooks are pages with their outputs, which `tools/notebooks.py` has written before.
 - A link that leaves docs/ leads to a page of the site that shows the file, or to a copy of it.
 - A built page that would load anything from another machine is an error.
 """
@@ -27,6 +28,8 @@ OUTER_PAGES = {
     "CHANGELOG.md": "changelog.md",
 }
 """Pages beside docs/, and what they are called on the site."""
+NOTEBOOKS, RAN = "examples/notebooks", ROOT / "build" / "notebooks"
+"""Where notebooks are, and the pages that were made by running them."""
 LINK = re.compile(r"(\]\()(?!https?://|mailto:|#)([^)\s#]+)(#[^)\s]*)?(\))")
 FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 LANGUAGES = {".py": "python", ".toml": "toml", ".json": "json", ".sh": "bash"}
@@ -45,9 +48,29 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that are not in docs/, and everything that links from docs/ lead to."""
     for name, page in OUTER_PAGES.items():
         files.append(File.generated(config, page, content=(ROOT / name).read_text("utf-8")))
+    for script in sorted((ROOT / NOTEBOOKS).glob("*.py")):
+        files.append(_notebook(script.stem, config))
+        files.append(_copy(f"{NOTEBOOKS}/{script.stem}.ipynb", config))
+    for image in sorted(RAN.glob("*.png")):
+        files.append(File.generated(config, f"notebooks/{image.name}", abs_src_path=str(image)))
     for path in sorted(_linked(files)):
         files.append(_shown(path, config))
     return files
+
+
+def _notebook(name: str, config: MkDocsConfig) -> File:
+    """The page of a notebook that has been run."""
+    page = RAN / f"{name}.md"
+    if not page.is_file():
+        raise PluginError(f"no page of the notebook {name}: make docs runs it")
+    return File.generated(config, f"notebooks/{name}.md", content=page.read_text("utf-8"))
+
+
+def _copy(path: str, config: MkDocsConfig) -> File:
+    """A copy of a file of the repository, at its path under files/."""
+    place = f"files/{path}"
+    inside = InclusionLevel.NOT_IN_NAV
+    return File.generated(config, place, abs_src_path=str(ROOT / path), inclusion=inside)
 
 
 def _linked(files: Files) -> set[str]:
@@ -56,7 +79,7 @@ def _linked(files: Files) -> set[str]:
     for file in files.documentation_pages():
         for match in LINK.finditer(FENCED.sub("", file.content_string)):
             path = _place(file.src_uri, match[2])
-            if not path.startswith("docs/") and path not in OUTER_PAGES:
+            if _target(path).startswith("files/"):
                 found.add(path)
     return {path for path in found if (ROOT / path).exists()}
 
@@ -73,15 +96,17 @@ def _target(path: str) -> str:
         return OUTER_PAGES[path]
     if path.startswith("docs/"):
         return path.removeprefix("docs/")
+    if path.startswith(f"{NOTEBOOKS}/") and path.endswith(".ipynb"):
+        return f"notebooks/{Path(path).stem}.md"
     shown = Path(path).suffix in LANGUAGES or (ROOT / path).is_dir()
     return f"files/{path}.md" if shown else f"files/{path}"
 
 
 def _shown(path: str, config: MkDocsConfig) -> File:
     """The page that shows the lines of a text file or of a folder's, or a copy of another file."""
-    there, inside = ROOT / path, {"inclusion": InclusionLevel.NOT_IN_NAV}
+    there = ROOT / path
     if not there.is_dir() and there.suffix not in LANGUAGES:
-        return File.generated(config, _target(path), abs_src_path=str(there), **inside)
+        return _copy(path, config)
     text = f"---\nsearch:\n  exclude: true\nhide: [toc, navigation]\n---\n# {path}\n\n"
     if there.is_dir():
         files = sorted(file for file in there.rglob("*") if file.suffix in LANGUAGES)
@@ -89,7 +114,8 @@ def _shown(path: str, config: MkDocsConfig) -> File:
         text += "\n".join(listed)
     else:
         text += _lines(there)
-    return File.generated(config, _target(path), content=text, **inside)
+    inside = InclusionLevel.NOT_IN_NAV
+    return File.generated(config, _target(path), content=text, inclusion=inside)
 
 
 def _lines(file: Path) -> str:

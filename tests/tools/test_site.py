@@ -18,7 +18,13 @@ from fedrt.validation import Listed, Real, Whole
 
 CONFIG = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
 DOCS = ROOT / "docs"
-MADE = {"readme.md", "contributing.md", "changelog.md"}
+NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.py"))
+MADE = {
+    "readme.md",
+    "contributing.md",
+    "changelog.md",
+    *(f"notebooks/{script.stem}.md" for script in NOTEBOOKS),
+}
 """Pages that the build makes of files elsewhere (tools/site_hooks.py)."""
 REFERENCE = "".join(page.read_text() for page in sorted((DOCS / "reference").glob("*.md")))
 

@@ -1,4 +1,7 @@
-"""A model, data and a policy of one's own, from training to a file for other tools."""
+"""A model, data and a policy of your own.
+
+From training to a file for other tools, in 50 lines. Nothing needs to be in a module.
+"""
 
 import torch
 from sklearn.datasets import load_digits
@@ -40,6 +43,7 @@ class Frugal:
 scenario = fedrt.scenario("quickstart", learning={"model": Net, "model_bits": "measured"})
 study = fedrt.compare(scenario, policies=["fedrt", Frugal], data=data, rounds=10, keep_models=True)
 study.plot("accuracy", against="time").savefig("accuracy.png")
+study
 
 # %%
 run = study.run("frugal")

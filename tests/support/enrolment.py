@@ -65,6 +65,14 @@ class Site:
         made = make_certificate(read_certificate(ca / "ca.pem"), read_key(ca / "ca.key"), **asked)
         write_pem(files.certificate, made.public_bytes(PEM))
 
+    def renew(self, role: str, name: str) -> Files:
+        """Sign a party's certificate again, for the key it has."""
+        files = self.files(role, name)
+        public = read_key(files.key).public_key()
+        made = self.authority.sign(files.party(), public)
+        write_pem(files.certificate, made.public_bytes(PEM))
+        return files
+
     def revoke(self, name: str) -> None:
         """Revoke a party's certificates, and bring the new list to every party."""
         self.authority.revoke(name)
@@ -110,14 +118,20 @@ async def _read(requests: AsyncIterator[bytes], context: Any) -> None:
 
 @asynccontextmanager
 async def serving(
-    files: Files, rules: Mapping[str, Any], limits: Limits | None = None
+    files: Files,
+    rules: Mapping[str, Any],
+    limits: Limits | None = None,
+    credentials: Any = None,
 ) -> AsyncIterator[str]:
-    """The address of a server on this machine that sends everything back, behind a gate."""
+    """The address of a server on this machine that sends everything back, behind a gate.
+
+    `credentials` are others than the files'.
+    """
     limits = limits or Limits()
     gate = Gate(files, rules, limits)
     server = grpc.aio.server(interceptors=[gate.interceptor], options=limits.server_options())
     server.add_generic_rpc_handlers((Echo(),))
-    port = server.add_secure_port("127.0.0.1:0", server_credentials(files))
+    port = server.add_secure_port("127.0.0.1:0", credentials or server_credentials(files))
     await server.start()
     try:
         yield f"127.0.0.1:{port}"
@@ -137,6 +151,21 @@ async def refusal(channel: grpc.aio.Channel, service: str, message: bytes = b"he
     except grpc.aio.AioRpcError as error:
         return error
     raise AssertionError(f"answered {answer!r}")
+
+
+def posing(files: Files) -> Any:
+    """Credentials of a server with files that no server of ours would take."""
+    pair = read_pem(files.key), read_pem(files.certificate)
+    return grpc.ssl_server_credentials([pair], read_pem(files.ca), True)
+
+
+def unchecked_channel(address: str, files: Files, expect: Party) -> grpc.aio.Channel:
+    """A channel with files that no client of ours would take."""
+    credentials = grpc.ssl_channel_credentials(
+        read_pem(files.ca), read_pem(files.key), read_pem(files.certificate)
+    )
+    options = [("grpc.ssl_target_name_override", expect.host_name(0))]
+    return grpc.aio.secure_channel(address, credentials, options)
 
 
 def within(work: Any) -> Any:

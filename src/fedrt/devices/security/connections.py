@@ -17,6 +17,19 @@ from fedrt.errors import InputError
 from fedrt.validation import shown
 
 _log = logging.getLogger(__name__)
+_MEANINGS = (
+    ("Hostname Verification", "shows the certificate of another party, or one that was revoked"),
+    ("certificate purpose", "shows a certificate that is no edge server's"),
+    ("issuer certificate", "shows the certificate of another authority"),
+    ("certificate signature", "shows the certificate of another authority"),
+    ("certificate has expired", "shows a certificate that has expired"),
+    ("not yet valid", "shows a certificate that is not valid yet; are the clocks right?"),
+    ("CERTIFICATE_VERIFY_FAILED", "shows a certificate that cannot be verified"),
+    ("Socket closed", "closes the connection: it is full, or does not take our certificate"),
+    ("Connection refused", "cannot be reached: nobody listens there"),
+    ("not found", "cannot be reached: no such host"),
+)
+"""What gRPC says when no connection comes about, and what that means, the first that fits."""
 _ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 
 
@@ -102,3 +115,12 @@ def open_channel(
         credentials,
         options=[*(limits or Limits()).channel_options(), *(options or []), *verified],
     )
+
+
+def why_unavailable(error: grpc.aio.AioRpcError, expect: Party) -> str:
+    """One line about a call that failed: what the server has answered, or why there is none."""
+    said = " ".join((error.details() or "").split())
+    if error.code() != grpc.StatusCode.UNAVAILABLE:
+        return f"{expect}: {said or error.code().name}"
+    found = next((meaning for sign, meaning in _MEANINGS if sign in said), None)
+    return f"{expect}: {found or f'cannot be reached: {said}'}"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import resource
+from dataclasses import dataclass, replace
 
 Options = list[tuple[str, int | str]]
+OTHER_FILES = 256
+"""Open files of a process beside its connections."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,19 @@ class Limits:
     pong_s: float = 10.0
     recheck_s: float = 2.0
     """How often the certificates of open calls are checked again."""
+
+    def for_this_process(self) -> Limits:
+        """These limits, with no more connections than the process may have open files.
+
+        The process's own limit is raised for them as far as the system lets it.
+        """
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        most = self.connections + OTHER_FILES
+        if hard != resource.RLIM_INFINITY:
+            most = min(most, hard)
+        if soft != resource.RLIM_INFINITY and soft < most:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        return replace(self, connections=max(1, most - OTHER_FILES))
 
     def server_options(self) -> Options:
         """The options of `grpc.aio.server`."""

@@ -27,15 +27,16 @@ def gossip_step(
     weight: NDArray[np.float64],
     after: NDArray[Any],
 ) -> None:  # pragma: no cover - compiled
-    """Fill `after` with the models after one gossip step.
+    """Fill `after` with the models of the first servers after one gossip step.
 
-    The neighbours of c are those from first[c] on.
+    Those that have weights: `models` may go on with neighbours that stand elsewhere. The neighbours
+    of c are those from first[c] on.
 
     Without leave to change arithmetic the compiler rounds every product and every sum.
     """
-    servers, columns = models.shape
+    columns = models.shape[1]
     total = np.empty(columns)
-    for c in range(servers):
+    for c in range(len(own)):
         for k in range(columns):
             total[k] = own[c] * np.float64(models[c, k])
         for link in range(first[c], first[c + 1]):

@@ -15,16 +15,13 @@ from fedrt.control.mixing.weights import mixing_of
 from fedrt.errors import InputError
 from fedrt.learning.aggregators import averaging_weights
 from fedrt.learning.codecs import Codec, ErrorFeedback, first_states
-from fedrt.learning.codecs.guard import Guard
 from fedrt.learning.coded_gossip import KnownModels, mix_coded
 from fedrt.learning.devices import devices_of
 from fedrt.learning.distances import average, distance_to_average, pairwise_distance
-from fedrt.learning.engines.engine import HoldsStates, Screening, Trained, TrainingOrder
-from fedrt.learning.engines.scaffold import Variates
+from fedrt.learning.engines.edge_servers import EdgeServers, screening_of
+from fedrt.learning.engines.engine import HoldsStates, Trained, TrainingOrder
 from fedrt.learning.gossip import mix
-from fedrt.learning.servers import Servers
 from fedrt.learning.setup import Setup
-from fedrt.messages import CODEC_NAMES
 from fedrt.plan import Gossip, Plan
 from fedrt.rounds import (
     ACCEPTED,
@@ -38,12 +35,11 @@ from fedrt.rounds import (
 )
 from fedrt.scenario.sizes import variate_bits
 from fedrt.world.observation import Observation
-from fedrt.world.world import World
 
 FloatArray = NDArray[np.float64]
 
 
-class Trainer:
+class Trainer(EdgeServers):
     """Trains the edge models of a run as its plans say (Algorithm 1 of the paper).
 
     `shared` lets several trainers of one setup do equal work once: every state of the edge models
@@ -52,26 +48,23 @@ class Trainer:
 
     def __init__(self, setup: Setup, shared: dict[bytes, Any] | None = None) -> None:
         self.setup, self.shared = setup, shared
-        edges = setup.world.fleet.num_edges
-        self.models = setup.first_model.repeat(edges, 1)
+        fleet, scaffold = setup.world.fleet, bool(setup.world.scenario.learning.scaffold)
+        size, clusters = setup.model.num_parameters, (fleet.edge_of_device, fleet.num_edges)
+        super().__init__(setup.method, setup.first_model, size, *clusters, scaffold=scaffold)
         self.key = b"start"
         self.codec_state: torch.Tensor | None = None
-        self.guard: Guard | None = None
-        self._start_coding(setup.method.codec)
-        self.servers, self.variates = servers_of(setup), variates_of(setup)
+        self._remember(setup.method.codec)
         self.copies = KnownModels.none(self._first())
         """What the edge servers know of each other's models, where their gossip is coded."""
         self.devices = devices_of(setup)
-        self.loss_sum, self.steps = 0.0, 0
         self.began = time.monotonic()
 
-    def _start_coding(self, codec: Codec | None) -> None:
+    def _remember(self, codec: Codec | None) -> None:
         """Set up what devices remember of their messages; nothing without a codec."""
-        fleet, size = self.setup.world.fleet, self.setup.model.num_parameters
-        self.codec_state = first_states(codec, fleet.num_devices, size, self.models)
+        given = (self.num_devices, self.num_parameters, self.models)
+        self.codec_state = first_states(codec, *given)
         if self.codec_state is not None and isinstance(self.setup.engine, HoldsStates):
             self.codec_state = self.setup.engine.hold_states(self.codec_state)
-        self.guard = Guard(fleet.num_devices) if isinstance(codec, ErrorFeedback) else None
 
     @property
     def start(self) -> ModelDistances:
@@ -92,46 +85,18 @@ class Trainer:
             refused = np.full(seen.num_devices, ACCEPTED)
         if len(order.devices):
             trained, self.codec_state = self._once(self.key, lambda: self._carry_out(order))
-            counted = trained.refused == ACCEPTED
-            if self.variates is not None:
-                self.variates.after(order, trained.devices)
-            edges = np.unique(order.edge_of_device[counted])
-            before, self.models = self.models, trained.models
-            if self.servers is not None:
-                self.models = self.servers.step(before, trained.models, edges)
+            found = self.take(order, trained)
+            if found is not None:
+                stepped_up = np.full(seen.num_devices, NOT_STEPPED)
+                stepped_up[outcome.delivered] = found
             if self.setup.method.codec is not None or order.codec is not None:
                 upload_bytes = outcome.cost.upload_bytes.copy()
                 learning, bits = self.setup.world.scenario.learning, self.setup.world.model_bits
                 variate = variate_bits(learning, bits) / 8
                 upload_bytes[outcome.delivered] = trained.devices.sent_bytes + variate
-            stepped_up = self._step_up(order, trained, outcome)
             if refused is not None:
                 refused[outcome.delivered] = trained.refused
-            self.loss_sum += float(trained.loss_sum[counted].sum())
-            self.steps += int(order.local_steps[counted].sum())
         return Updates(refused, upload_bytes, stepped_up)
-
-    def _step_up(
-        self, order: TrainingOrder, trained: Trained, outcome: Outcome
-    ) -> NDArray[np.int64] | None:
-        """For each device, the codec that it is stepped up to; None if all keep theirs."""
-        if self.guard is None:
-            return None
-        norms = (trained.devices.update_norm, trained.devices.left_norm)
-        found = self.guard.after(order.devices, self._codecs(order), *norms)
-        if (found == NOT_STEPPED).all():
-            return None
-        stepped_up = np.full(len(outcome.delivered), NOT_STEPPED)
-        stepped_up[outcome.delivered] = found
-        return stepped_up
-
-    def _codecs(self, order: TrainingOrder) -> list[str]:
-        """The name of each device's codec; of those that a scenario or a plan names."""
-        if order.codec is not None:
-            return [order.menu[number] for number in order.codec.tolist()]
-        codec = self.setup.method.codec
-        name = codec.name if isinstance(codec, ErrorFeedback) else "none"
-        return [name] * len(order.devices)
 
     def _carry_out(self, order: TrainingOrder) -> tuple[Trained, torch.Tensor | None]:
         """The results of training, and what devices then remember."""
@@ -196,12 +161,9 @@ class Trainer:
     def _order(self, seen: Observation, plan: Plan, outcome: Outcome) -> TrainingOrder:
         came, world = outcome.delivered, self.setup.world
         who, edge_of_device = seen.device[came], seen.edge_of_device[came]
-        samples, variates = self.setup.batches.sizes[who], self.variates
-        if plan.codec is not None and self.guard is None:
-            if self.setup.method.codec is not None:
-                rule = "a shipped one where a policy chooses codecs"
-                raise InputError(f"scenario.learning.upload: must be {rule}")
-            self._start_coding(ErrorFeedback("float32"))
+        samples = self.setup.batches.sizes[who]
+        if plan.codec is not None and self.let_plans_choose():
+            self._remember(ErrorFeedback("float32"))
         order = TrainingOrder(
             t=seen.t,
             r=seen.r,
@@ -210,23 +172,14 @@ class Trainer:
             local_steps=plan.local_steps[came],
             weight=averaging_weights(edge_of_device, self.setup.method.aggregator, samples),
             then=self._next(seen),
-            screening=screening_of(world),
+            screening=screening_of(world.scenario, world.seed),
             attackers=None if world.faults is None else world.faults.attackers[who],
             codec_state=self.codec_state,
             state_row=who,
-            correction=None if variates is None else variates.correction(who, edge_of_device),
             codec=None if plan.codec is None else plan.codec[came],
             menu=() if seen.menu is None else seen.menu.names,
         )
-        return self._guarded(order)
-
-    def _guarded(self, order: TrainingOrder) -> TrainingOrder:
-        """The order with the codecs that devices may use."""
-        if self.guard is None or not self.guard.least[order.devices].any():
-            return order
-        names = self.guard.allowed(order.devices, self._codecs(order))
-        codec = np.array([CODEC_NAMES.index(name) for name in names])
-        return replace(order, codec=codec, menu=CODEC_NAMES)
+        return self.completed(order)
 
     def _next(self, seen: Observation) -> tuple[int, int] | None:
         """The numbers of the edge round after this one; None after the last."""
@@ -247,46 +200,33 @@ class Trainer:
 
     def state(self) -> dict[str, NDArray[Any]]:
         """The state of training after a gossip, on which the rest of a run depends."""
-        servers = {} if self.servers is None else self.servers.state()
-        variates = {} if self.variates is None else self.variates.state()
-        found = {**servers, **variates, "models": self.models.cpu().numpy()}
+        found = super().state()
         if self.codec_state is not None:
             # A copy: training goes on in the tensor itself.
             found["codec_state"] = self.codec_state.cpu().numpy().copy()
-        if self.guard is not None:
-            found["guard"] = self.guard.state()
         if len(self.copies.pairs):
             found["copies"], found["pairs"] = self.copies.held.cpu().numpy(), self.copies.pairs
         return found
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Restore a saved state."""
-        models = torch.from_numpy(np.array(state["models"]))
-        self.models = models.to(device=self.models.device, dtype=self.models.dtype)
+        if "guard" in state and self.let_plans_choose():
+            self._remember(ErrorFeedback("float32"))
+        super().restore(state)
         # What led here is not known any more, but the models themselves are as good a key.
-        remembered = []
-        if "guard" in state and self.guard is None:
-            self._start_coding(ErrorFeedback("float32"))
+        held = super().state()
+        remembered = [held[name] for name in sorted(held)]
         if self.codec_state is not None:
             states = np.array(state["codec_state"])
             if states.shape != self.codec_state.shape:
                 raise InputError(f"the checkpoint's codec states are {states.shape}")
-            remembered = [states]
+            remembered.append(states)
             self.codec_state.copy_(torch.from_numpy(states))
-        if self.guard is not None:
-            self.guard.restore(state)
-            remembered.append(self.guard.state())
-        if self.servers is not None:
-            self.servers.restore(state)
-            remembered = [*remembered, *self.servers.state().values()]
-        if self.variates is not None:
-            self.variates.restore(state)
-            remembered = [*remembered, *self.variates.state().values()]
         self.copies = KnownModels.none(self._first())
         if "copies" in state:
             self.copies = self._restored(state)
             remembered += [self.copies.pairs, np.ascontiguousarray(state["copies"])]
-        self.key = digest(b"restored", np.ascontiguousarray(state["models"]), *remembered)
+        self.key = digest(b"restored", *remembered)
         self.began = time.monotonic()
 
     def _restored(self, state: Mapping[str, NDArray[Any]]) -> KnownModels:
@@ -298,30 +238,3 @@ class Trainer:
         if not whole or not ((pairs >= 0) & (pairs < len(self.models))).all():
             raise InputError(f"the checkpoint's copies are {held.shape}, of {pairs.shape} servers")
         return KnownModels(pairs, torch.from_numpy(held).to(self.models.device))
-
-
-def servers_of(setup: Setup) -> Servers | None:
-    """What the edge servers remember at the start; None if they have no optimiser."""
-    optimiser = setup.method.server_optimiser
-    if optimiser is None:
-        return None
-    models = setup.first_model.repeat(setup.world.fleet.num_edges, 1)
-    return Servers(optimiser, models, setup.model.num_parameters)
-
-
-def variates_of(setup: Setup) -> Variates | None:
-    """SCAFFOLD's variates at the start; None without it."""
-    if not setup.world.scenario.learning.scaffold:
-        return None
-    fleet = setup.world.fleet
-    like = setup.first_model[: setup.model.num_parameters].cpu().numpy()
-    return Variates(fleet.edge_of_device, fleet.num_edges, like)
-
-
-def screening_of(world: World) -> Screening | None:
-    """The scenario's screening of updates; None if all updates are used."""
-    faults = world.scenario.faults
-    if faults is None or (not faults.refuse and faults.attack is None):
-        return None
-    most_norm = faults.refuse_norm if faults.refuse else None
-    return Screening(most_norm=most_norm, attack=faults.attack, seed=world.seed)

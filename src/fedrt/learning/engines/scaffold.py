@@ -48,7 +48,8 @@ class Variates:
         """
         assert results.variate is not None
         came = (results.refused == ACCEPTED) & (order.local_steps > 0)
-        who, edge = order.devices[came], order.edge_of_device[came]
+        row = order.devices if order.state_row is None else order.state_row
+        who, edge = row[came], order.edge_of_device[came]
         change = results.variate[came].astype(np.float64) - self.devices[who]
         # New arrays: the old ones may be those of a saved state.
         self.devices, self.servers = self.devices.copy(), self.servers.copy()

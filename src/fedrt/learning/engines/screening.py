@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple, assert_never
 
@@ -21,10 +22,12 @@ from fedrt.learning.aggregators import Aggregator, aggregated, is_linear
 from fedrt.learning.engines.engine import (
     DeviceResults,
     Screening,
+    Trained,
     TrainingOrder,
     check_finite,
     edge_starts,
     part_of,
+    trained,
 )
 from fedrt.rounds import ACCEPTED
 from fedrt.scenario.faults import Attack, Noise, NotANumber, SignFlip, WrongShape
@@ -40,6 +43,8 @@ FEWEST = 3
 
 TrainRows = Callable[[Tensor, TrainingOrder], tuple[Tensor, DeviceResults]]
 """The models that an order's devices send, a row each, and what is known of each device."""
+InTurn = Callable[[Tensor, TrainingOrder, DeviceResults], Iterator[tuple[int, Tensor]]]
+"""Yields each device's place in the order and the model it sends; fills in the results."""
 
 
 class EdgeServer(NamedTuple):
@@ -84,6 +89,30 @@ def train_edge_by_edge(
             results.put(part, seen)
             total[edge] = models[edge].double() if average is None else average
     return results
+
+
+def average_in_turn(
+    in_turn: InTurn, models: Tensor, order: TrainingOrder, server: EdgeServer
+) -> Trained:
+    """The edge models after one edge round whose devices send one after the other."""
+    total = torch.zeros(models.shape, dtype=torch.float64, device=models.device)
+    if needs_rows(order, server.aggregator):
+        train_rows = partial(rows_in_turn, in_turn)
+        results = train_edge_by_edge(train_rows, models, order, total, server, group=1)
+        return trained(models, total, order, results)
+    results = DeviceResults.blank(order)
+    for n, state in in_turn(models, order, results):
+        total[order.edge_of_device[n]] += float(order.weight[n]) * state.double()
+    return trained(models, total, order, results)
+
+
+def rows_in_turn(
+    in_turn: InTurn, models: Tensor, order: TrainingOrder
+) -> tuple[Tensor, DeviceResults]:
+    """The model that every device sends, one per row, and the device results."""
+    results = DeviceResults.blank(order)
+    rows = [state for _, state in in_turn(models, order, results)]
+    return torch.stack(rows), results
 
 
 def edge_groups(edge_of_device: IntArray, least: int) -> Iterator[list[slice]]:

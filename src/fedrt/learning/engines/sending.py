@@ -77,6 +77,13 @@ class Uplink:
         squares = self._send_shipped(names, *given)
         self.waiting.append((place, squares))
 
+    def send_one(self, n: int, models: Tensor, edge: int, state: Tensor) -> None:
+        """The same for the n-th device alone, whose model is `state`; the results are complete."""
+        self.send(np.array([n]), models, torch.as_tensor([edge], device=models.device), state[None])
+        self.settle()
+        largest = self.results.largest
+        largest[n] = np.maximum(largest[n], float(state.abs().max()))
+
     def settle(self) -> None:
         """Fill in the results that a GPU may still have been at work on."""
         for place, squares in self.waiting:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,12 +13,11 @@ from fedrt.learning.engines.engine import (
     Trained,
     TrainingOrder,
     own_randomness,
-    trained,
 )
 from fedrt.learning.engines.local_steps import PlainSteps
 from fedrt.learning.engines.method import Method
 from fedrt.learning.engines.samples import TensorSamples
-from fedrt.learning.engines.screening import EdgeServer, needs_rows, train_edge_by_edge
+from fedrt.learning.engines.screening import EdgeServer, average_in_turn, rows_in_turn
 from fedrt.learning.engines.sending import Uplink
 from fedrt.learning.models.architectures import model_code
 from fedrt.learning.models.flat import FlatModel
@@ -45,27 +43,13 @@ class SequentialEngine:
         self.steps = PlainSteps(model, samples, method, half)
 
     def train(self, models: Tensor, order: TrainingOrder) -> Trained:
+        server = EdgeServer(self.method.aggregator, self.model.num_parameters)
         with model_code(self.model.module):
-            return self._train(models, order)
-
-    def _train(self, models: Tensor, order: TrainingOrder) -> Trained:
-        total = torch.zeros(models.shape, dtype=torch.float64, device=models.device)
-        aggregator = self.method.aggregator
-        if needs_rows(order, aggregator):
-            server = EdgeServer(aggregator, self.model.num_parameters)
-            given = (models, order, total, server)
-            results = train_edge_by_edge(self.train_rows, *given, group=1)
-            return trained(models, total, order, results)
-        results = DeviceResults.blank(order)
-        for n, state in self._trained(models, order, results):
-            total[order.edge_of_device[n]] += float(order.weight[n]) * state.double()
-        return trained(models, total, order, results)
+            return average_in_turn(self._trained, models, order, server)
 
     def train_rows(self, models: Tensor, order: TrainingOrder) -> tuple[Tensor, DeviceResults]:
         """The model that every device sends, one per row, and the device results."""
-        results = DeviceResults.blank(order)
-        rows = [state for _, state in self._trained(models, order, results)]
-        return torch.stack(rows), results
+        return rows_in_turn(self._trained, models, order)
 
     def _trained(
         self, models: Tensor, order: TrainingOrder, results: DeviceResults
@@ -101,8 +85,5 @@ class SequentialEngine:
                     )
                     results.variate[n] = found[0]
                 if uplink is not None:
-                    at = torch.as_tensor([edge], device=device)
-                    uplink.send(np.array([n]), models, at, state[None])
-                    uplink.settle()
-                    results.largest[n] = np.maximum(results.largest[n], float(state.abs().max()))
+                    uplink.send_one(n, models, edge, state)
                 yield n, state

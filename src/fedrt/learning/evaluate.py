@@ -9,10 +9,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedrt.learning.distances import average
 from fedrt.learning.engines.samples import TensorSamples, normalised
 from fedrt.learning.models.flat import FlatModel, split_rows
 from fedrt.learning.stacked.stack import STACKED_FORMS, StackedModule
 from fedrt.learning.tasks import Task, measure_sums, measured
+from fedrt.scenario.model import Scenario
 
 FloatArray = NDArray[np.float64]
 
@@ -71,6 +73,29 @@ def make_evaluation(
     return lambda states: np.stack(
         [evaluate_one(model, state, samples, task, half) for state in states]
     )
+
+
+def measure_names(task: Task) -> tuple[str, ...]:
+    """The names of what `measure_models` gives."""
+    first, *others = task.measures
+    return (first.name, *first.edge_names, *(measure.name for measure in others))
+
+
+def measure_models(evaluate: Evaluate, models: Tensor) -> list[float]:
+    """The measures of the average model, and the first one's values over the edge models.
+
+    Of these, which come after the first, the mean, the least and the greatest.
+    """
+    of_average, *of_edges = evaluate(torch.cat([average(models)[None], models])).tolist()
+    of_first = [values[0] for values in of_edges]
+    spread = (float(np.mean(of_first)), min(of_first), max(of_first))
+    return [of_average[0], *spread, *of_average[1:]]
+
+
+def is_evaluated(scenario: Scenario, t: int) -> bool:
+    """Whether models are evaluated after a global round: each so many, and after the last."""
+    every = scenario.learning.evaluate_every
+    return (t + 1) % every == 0 or t + 1 >= scenario.rounds.global_rounds
 
 
 class StackedEvaluation:

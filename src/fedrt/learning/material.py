@@ -58,7 +58,7 @@ def make_material(world: World, where: torch.device, data_dir: Path | None) -> M
     dataset, parts = load_divided(learning, data_dir, world.fleet.edge_of_device, world.seed)
     if learning.augment and dataset.train_images.ndim != 4:
         raise InputError("scenario.learning.augment = true: needs images, (n, height, width, c)")
-    _check_labels(learning, dataset)
+    check_labels(learning, dataset)
     samples = TensorSamples(dataset, dtype, where, learning.normalise)
     held_out, asked = None, learning.device_evaluation
     if asked is not None:
@@ -69,9 +69,8 @@ def make_material(world: World, where: torch.device, data_dir: Path | None) -> M
     check_trains(module, learning.model, samples.shape, learning.batch_size, samples.integers)
     model = FlatModel(module, dtype, where)
     refuse_other_lengths(learning, world.model_bits, model)
-    if where.type == "cpu" and "OMP_NUM_THREADS" not in os.environ and model.size < SMALL_MODEL:
-        # Threads cost a small model more than they bring: twice the time with two.
-        torch.set_num_threads(1)
+    if where.type == "cpu":
+        few_threads(model)
     notes = (
         *dataset.notes,
         *size_note(world.model_bits, model.num_parameters),
@@ -81,7 +80,14 @@ def make_material(world: World, where: torch.device, data_dir: Path | None) -> M
     return Material(samples, batches, model, parts, held_out, data_digest(dataset), notes)
 
 
-def _check_labels(learning: Learning, dataset: Dataset) -> None:
+def few_threads(model: FlatModel) -> None:
+    """Let torch use one thread for a small model, where nothing else is asked for."""
+    if "OMP_NUM_THREADS" not in os.environ and model.size < SMALL_MODEL:
+        # Threads cost a small model more than they bring: twice the time with two.
+        torch.set_num_threads(1)
+
+
+def check_labels(learning: Learning, dataset: Dataset) -> None:
     """Raise an error about labels, of training or test samples, that do not fit the task."""
     task = make_task(learning)
     for labels, inputs in (

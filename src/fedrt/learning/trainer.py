@@ -17,9 +17,10 @@ from fedrt.learning.aggregators import averaging_weights
 from fedrt.learning.codecs import Codec, ErrorFeedback, first_states
 from fedrt.learning.coded_gossip import KnownModels, mix_coded
 from fedrt.learning.devices import devices_of
-from fedrt.learning.distances import average, distance_to_average, pairwise_distance
+from fedrt.learning.distances import distance_to_average, pairwise_distance
 from fedrt.learning.engines.edge_servers import EdgeServers, screening_of
 from fedrt.learning.engines.engine import HoldsStates, Trained, TrainingOrder
+from fedrt.learning.evaluate import is_evaluated, measure_models, measure_names
 from fedrt.learning.gossip import mix
 from fedrt.learning.setup import Setup
 from fedrt.plan import Gossip, Plan
@@ -136,25 +137,16 @@ class Trainer(EdgeServers):
         return self.setup.first_model[: self.setup.model.num_parameters]
 
     def _measures(self, t: int) -> dict[str, float]:
-        """The measures of the average model, and the first one's values over the edge models.
-
-        Of these the mean, the least and the greatest. NaN in rounds without evaluation.
-        """
-        rounds, learning = self.setup.world.scenario.rounds, self.setup.world.scenario.learning
-        first, *others = self.setup.method.task.measures
-        names = (first.name, *first.edge_names, *(measure.name for measure in others))
+        """The measures of the models after a gossip; NaN in rounds without evaluation."""
+        names = measure_names(self.setup.method.task)
         if self.devices is not None:
             names += self.devices.names
-        if (t + 1) % learning.evaluate_every and t + 1 < rounds.global_rounds:
+        if not is_evaluated(self.setup.world.scenario, t):
             return dict.fromkeys(names, np.nan)
 
         def evaluate() -> list[float]:
-            states = torch.cat([average(self.models)[None], self.models])
-            of_average, *of_edges = self.setup.evaluate(states).tolist()
-            of_first = [values[0] for values in of_edges]
-            spread = (float(np.mean(of_first)), min(of_first), max(of_first))
             of_devices = [] if self.devices is None else self.devices.evaluate(t, self.models)
-            return [of_average[0], *spread, *of_average[1:], *of_devices]
+            return [*measure_models(self.setup.evaluate, self.models), *of_devices]
 
         return dict(zip(names, self._once(digest(self.key, "accuracy"), evaluate), strict=True))
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.graph import BoolMatrix
-from fedrt.scenario.faults import AnyFail, Faults, SomeFail
+from fedrt.scenario.faults import AnyFail, Attack, Faults, SomeFail
 from fedrt.scenario.model import Rounds
 from fedrt.scenario.processes import Trace
 from fedrt.seeding import KeyArray, pair_uniforms, uniforms
@@ -117,19 +117,9 @@ class FaultyWorld:
     @cached_property
     def attackers(self) -> BoolArray:
         """For each device, whether it is an attacker, throughout the run."""
-        attack, fleet = self.settings.attack, self.fleet
-        chosen = np.zeros(fleet.num_devices, dtype=bool)
-        if attack is None:
-            return chosen
-        if attack.devices is not None:
-            return np.isin(fleet.device_key, attack.devices)
-        share = attack.share or 0.0
-        draw = uniforms(fleet.device_key, self.seed, "attackers")
-        for edge in range(fleet.num_edges):
-            mine = np.flatnonzero(fleet.edge_of_device == edge)
-            count = int(np.floor(share * len(mine) + 0.5))
-            chosen[mine[np.argsort(draw[mine], kind="stable")[:count]]] = True
-        return chosen
+        fleet = self.fleet
+        who = (fleet.device_key, fleet.edge_of_device)
+        return draw_attackers(self.settings.attack, *who, self.seed)
 
     def _cpu_fraction(self, step: int) -> FloatArray:
         if self._speeds is not None:
@@ -200,3 +190,21 @@ class FaultyWorld:
 
         once = np.zeros(1, dtype=np.int64)
         return Cuts(drawn_flags(settings, lambda t: uniforms(once, self.seed, "cut", t)), sides)
+
+
+def draw_attackers(
+    attack: Attack | None, device_key: KeyArray, edge_of_device: IntArray, seed: int
+) -> BoolArray:
+    """For each device, whether it is an attacker: those that are named, or a share of a cluster."""
+    chosen = np.zeros(len(device_key), dtype=bool)
+    if attack is None:
+        return chosen
+    if attack.devices is not None:
+        return np.isin(device_key, attack.devices)
+    share = attack.share or 0.0
+    draw = uniforms(device_key, seed, "attackers")
+    for edge in range(int(edge_of_device.max(initial=-1)) + 1):
+        mine = np.flatnonzero(edge_of_device == edge)
+        count = int(np.floor(share * len(mine) + 0.5))
+        chosen[mine[np.argsort(draw[mine], kind="stable")[:count]]] = True
+    return chosen

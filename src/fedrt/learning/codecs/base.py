@@ -133,12 +133,20 @@ def _through(
     return decoded.to(updates.device), lengths, after
 
 
-def _one_message(codec: Codec, update: Tensor, state: Tensor | None) -> tuple[Tensor, int, Any]:
+def encode_checked(
+    codec: Codec, update: Tensor, state: Tensor | None
+) -> tuple[bytes, Tensor | None]:
+    """A user's message for an update, and the new state; an error if either is something else."""
     found: Any = codec.encode(update, state)
     if not isinstance(found, tuple) or len(found) != 2 or not isinstance(found[0], bytes):
         raise refuse(codec, "encode must return (bytes, state)")
     message, after = found
     _check_state(codec, "encode", after, state)
+    return message, after
+
+
+def _one_message(codec: Codec, update: Tensor, state: Tensor | None) -> tuple[Tensor, int, Any]:
+    message, after = encode_checked(codec, update, state)
     decoded: Any = codec.decode(message)
     _check(codec, "decode", decoded, update.shape)
     return decoded, len(message), after

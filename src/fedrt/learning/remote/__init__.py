@@ -1,0 +1,34 @@
+"""Training on real machines: on a device, on an edge server, and evaluation; no network.
+
+Models and messages are bytes, everything else is plain Python and numpy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fedrt.system.lazy import export
+
+if TYPE_CHECKING:
+    from fedrt.learning.remote.checks import remote_problems as remote_problems
+    from fedrt.learning.remote.edge import EdgeModel as EdgeModel
+    from fedrt.learning.remote.evaluator import Evaluator as Evaluator
+    from fedrt.learning.remote.local import LocalTrainer as LocalTrainer
+    from fedrt.learning.remote.orders import Averaged as Averaged
+    from fedrt.learning.remote.orders import GossipOrder as GossipOrder
+    from fedrt.learning.remote.orders import Inputs as Inputs
+    from fedrt.learning.remote.orders import LocalOrder as LocalOrder
+    from fedrt.learning.remote.orders import LocalResult as LocalResult
+    from fedrt.learning.remote.orders import gossip_orders as gossip_orders
+    from fedrt.learning.remote.orders import mean_loss as mean_loss
+else:
+    __getattr__, __dir__, __all__ = export(
+        __name__,
+        {
+            "checks": "remote_problems",
+            "edge": "EdgeModel",
+            "evaluator": "Evaluator",
+            "local": "LocalTrainer",
+            "orders": "Averaged GossipOrder Inputs LocalOrder LocalResult gossip_orders mean_loss",
+        },
+    )

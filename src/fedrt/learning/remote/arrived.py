@@ -1,0 +1,65 @@
+"""Results of devices as an edge server gets them: checked, and read as models."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+from torch import Tensor
+
+from fedrt.errors import MessageError
+from fedrt.learning.engines.engine import DeviceResults, TrainingOrder
+from fedrt.learning.engines.screening import NOT_FINITE, WRONG_SHAPE
+from fedrt.learning.remote.orders import LocalOrder, LocalResult
+from fedrt.learning.remote.parts import Parts
+
+
+class RefusedError(MessageError):
+    """Raised about a result that no device sends, with its place in `rounds.REASONS`."""
+
+    def __init__(self, why: str, kind: int) -> None:
+        self.kind = kind
+        super().__init__(why)
+
+
+def read_model(parts: Parts, order: LocalOrder, result: LocalResult, start: Tensor) -> Tensor:
+    """The model that a device sends; `RefusedError` if there is anything wrong with its result."""
+    numbers = (result.loss_sum, result.largest)
+    if not all(map(math.isfinite, numbers)):
+        raise RefusedError("the loss or the model is not finite: its training diverged", NOT_FINITE)
+    norms = (result.update_norm, result.left_norm, result.train_s)
+    if any(number < 0 for number in norms):
+        raise RefusedError("a norm or a time is below 0", WRONG_SHAPE)
+    try:
+        model = parts.received(result.message, order.codec, start)
+        if (result.variate is None) != (order.correction is None):
+            raise MessageError("a variate comes with a correction, and only then")
+        if result.variate is not None:
+            parts.unpack(result.variate, "the variate", parts.size)
+    except MessageError as error:
+        kind = NOT_FINITE if "not finite" in str(error) else WRONG_SHAPE
+        raise RefusedError(str(error), kind) from None
+    return model
+
+
+class Arrived:
+    """The results of an order's devices, handed out one after the other as an engine does."""
+
+    def __init__(
+        self, parts: Parts, results: Mapping[int, LocalResult], models: Mapping[int, Tensor]
+    ) -> None:
+        self.parts, self.results, self.models = parts, results, models
+
+    def in_turn(
+        self, models: Tensor, order: TrainingOrder, filled: DeviceResults
+    ) -> Iterator[tuple[int, Tensor]]:
+        """Yield each device's place in the order and its model; fill in the results."""
+        for n, device in enumerate(order.devices.tolist()):
+            result, model = self.results[device], self.models[device]
+            filled.loss_sum[n], filled.largest[n] = result.loss_sum, float(model.abs().max())
+            filled.update_norm[n], filled.left_norm[n] = result.update_norm, result.left_norm
+            filled.sent_bytes[n] = len(result.message)
+            if filled.variate is not None and result.variate is not None:
+                size = self.parts.size
+                filled.variate[n] = self.parts.unpack(result.variate, "the variate", size).numpy()
+            yield n, model

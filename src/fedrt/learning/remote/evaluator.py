@@ -1,0 +1,86 @@
+"""Evaluation of the edge servers' models by the coordinator, which has the test samples."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedrt.data.split import OwnSamples, read_own
+from fedrt.learning.distances import average, distance_to_average
+from fedrt.learning.engines.samples import TensorSamples
+from fedrt.learning.evaluate import is_evaluated, make_evaluation, measure_models, measure_names
+from fedrt.learning.material import check_labels
+from fedrt.learning.models.architectures import model_code
+from fedrt.learning.remote.checks import refuse_unfit
+from fedrt.learning.remote.orders import Inputs
+from fedrt.learning.remote.parts import Parts, open_parts
+from fedrt.scenario.model import Scenario
+
+
+class Evaluator:
+    """The metrics of a run's models, to the same bits as the `Trainer`'s."""
+
+    def __init__(self, parts: Parts, own: OwnSamples) -> None:
+        learning, dataset = parts.scenario.learning, own.dataset(training=False)
+        check_labels(learning, dataset)
+        self.parts, self.own = parts, own
+        device, dtype = torch.device("cpu"), parts.first_model.dtype
+        self.samples = TensorSamples(dataset, dtype, device, learning.normalise)
+        given = (parts.model, self.samples, parts.method.task, learning.dtype == "bfloat16")
+        self.evaluate = make_evaluation(*given, form=None, compiled=False)
+        self.began = time.monotonic()
+
+    @classmethod
+    def open(cls, scenario: Scenario, seed: int, file: Path) -> Evaluator:
+        """The evaluation on the server's file of `fedrt data split`."""
+        own = read_own(Path(file))
+        refuse_unfit(scenario, own, seed, file)
+        inputs = Inputs(own.shape, own.num_classes, own.integers)
+        return cls(open_parts(scenario, seed, inputs), own)
+
+    @property
+    def inputs(self) -> Inputs:
+        """What models take, for edge servers, which have no samples."""
+        return self.parts.inputs
+
+    @property
+    def model_digest(self) -> str:
+        """The digest of the architecture."""
+        return self.parts.digest
+
+    @property
+    def data_digest(self) -> str:
+        """The digest of the whole data set."""
+        return self.own.data_digest
+
+    def metrics(self, t: int, models: Sequence[bytes], loss: float) -> dict[str, float]:
+        """What is recorded after the gossip of a global round.
+
+        `models` are those of all edge servers by their numbers, `loss` is that of `mean_loss`.
+        Measures are NaN in rounds without evaluation.
+        """
+        held = self._read(models)
+        apart = distance_to_average(held[:, : self.parts.size])
+        metrics = {"loss": loss, "consensus": apart}
+        names = measure_names(self.parts.method.task)
+        if is_evaluated(self.parts.scenario, t):
+            with model_code(self.parts.model.module):
+                found = measure_models(self.evaluate, held)
+            metrics |= dict(zip(names, found, strict=True))
+        else:
+            metrics |= dict.fromkeys(names, np.nan)
+        now = time.monotonic()
+        metrics["wall_s"], self.began = now - self.began, now
+        return metrics
+
+    def average(self, models: Sequence[bytes]) -> bytes:
+        """The average of the edge servers' models, to be exported."""
+        return self.parts.pack(average(self._read(models)))
+
+    def _read(self, models: Sequence[bytes]) -> Tensor:
+        return torch.stack([self.parts.unpack(model, "an edge model") for model in models])

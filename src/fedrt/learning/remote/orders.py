@@ -1,0 +1,157 @@
+"""What a coordinator, edge servers and devices tell each other about training; plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrt.control.mixing.damping import damped
+from fedrt.control.mixing.weights import mixing_of
+from fedrt.messages import distortion
+from fedrt.plan import Gossip
+from fedrt.rounds import ACCEPTED
+from fedrt.scenario.model import Scenario
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+MOST_SIDE = 10**6
+"""The greatest size of an axis of a sample, and the greatest number of classes."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a model takes and gives, as far as the scenario does not say it."""
+
+    shape: tuple[int, ...]
+    """Of one sample, the channels of images first."""
+    num_classes: int
+    integers: bool = False
+    """Whether samples are of whole numbers, such as tokens."""
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong with inputs that somebody else sent; None if nothing is."""
+        sizes = (*self.shape, self.num_classes)
+        whole = all(type(size) is int and 0 < size <= MOST_SIDE for size in sizes)
+        if whole and 0 < len(self.shape) <= 4 and type(self.integers) is bool:
+            return None
+        return f"inputs of {self.shape} and {self.num_classes} classes: no model takes them"
+
+
+@dataclass(frozen=True)
+class LocalOrder:
+    """The training of one device in one edge round."""
+
+    t: int
+    r: int
+    local_steps: int
+    codec: str | None = None
+    """A shipped codec by its name; None: what `learning.upload` says."""
+    correction: bytes | None = None
+    """What SCAFFOLD adds to gradients, in the model's type; None without it."""
+    device: int = 0
+    """The device's number in the fleet."""
+    samples: int = 1
+    """The number of samples that it trains on, from which its weight is made."""
+
+
+@dataclass(frozen=True)
+class LocalResult:
+    """What a device sends when it has trained."""
+
+    message: bytes
+    """Its update, coded, or its whole model; empty where its training diverged."""
+    loss_sum: float
+    """The sum of its mini-batch losses."""
+    largest: float
+    """The greatest absolute number in its model; not finite where its training diverged."""
+    update_norm: float
+    """The norm of its update; NaN without a shipped codec."""
+    left_norm: float
+    """The norm of what its message leaves out; NaN without a shipped codec."""
+    train_s: float = 0.0
+    """The seconds that it trained, loading torch left out."""
+    variate: bytes | None = None
+    """With SCAFFOLD, the mean of its gradients, in the model's type."""
+
+
+@dataclass(frozen=True)
+class Averaged:
+    """What became of the results of an edge round; arrays have the devices that sent one."""
+
+    devices: IntArray
+    refused: IntArray
+    """Why an update was refused, a place in `rounds.REASONS`, or `ACCEPTED`."""
+    why: dict[int, str]
+    """The same in words, by device."""
+    stepped_up: IntArray | None
+    """As of `Outcome`; None where all devices keep their codecs."""
+    upload_bytes: IntArray
+    """The length of each message, with its variate."""
+    loss_sum: FloatArray
+    steps: IntArray
+
+    @property
+    def counted(self) -> NDArray[np.bool_]:
+        """For each device, whether its update is in the average."""
+        return self.refused == ACCEPTED
+
+
+def mean_loss(edge_rounds: Iterable[Sequence[Averaged]]) -> float:
+    """The mean loss of the local steps of a global round, from what its edge servers averaged.
+
+    For each edge round, one of each edge server that had results, by their numbers.
+    """
+    total, steps = 0.0, 0
+    for done in edge_rounds:
+        if done:
+            total += float(np.concatenate([each.loss_sum[each.counted] for each in done]).sum())
+            steps += sum(int(each.steps[each.counted].sum()) for each in done)
+    return total / steps if steps else np.nan
+
+
+@dataclass(frozen=True)
+class GossipOrder:
+    """The part of one edge server in the gossip that ends a global round."""
+
+    t: int
+    own: float
+    """The weight of its own model."""
+    neighbours: tuple[int, ...]
+    """The servers that it exchanges messages with in every step, rising."""
+    weights: tuple[float, ...]
+    """Of their models."""
+    steps: int
+    codec: str = "none"
+    coded_weights: tuple[float, ...] = ()
+    """With a codec, the weights of differences between copies, damped where it needs that."""
+
+    def __post_init__(self) -> None:
+        if not self.coded_weights:
+            object.__setattr__(self, "coded_weights", self.weights)
+
+
+def gossip_orders(t: int, gossip: Gossip, scenario: Scenario) -> list[GossipOrder]:
+    """The parts of all edge servers in a gossip, by their numbers."""
+    weights = mixing_of(gossip, scenario.control.mixing)
+    codec = gossip.codec or scenario.learning.gossip or "none"
+    coded = weights if codec == "none" else damped(weights, distortion(codec))
+    found = []
+    for c, (row, other) in enumerate(zip(weights, coded, strict=True)):
+        near = [j for j in np.flatnonzero(row).tolist() if j != c]
+        found.append(
+            GossipOrder(
+                t,
+                float(row[c]),
+                tuple(near),
+                tuple(row[near].tolist()),
+                gossip.steps,
+                codec,
+                tuple(other[near].tolist()),
+            )
+        )
+    return found

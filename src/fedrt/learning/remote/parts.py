@@ -1,0 +1,144 @@
+"""The model, the method and the bytes that all parties of a run have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fedrt.errors import InputError, MessageError
+from fedrt.learning.codecs import ErrorFeedback, make_format, message_length
+from fedrt.learning.engines.method import Method, make_method
+from fedrt.learning.engines.sending import BUFFER_BYTES
+from fedrt.learning.material import DTYPES, few_threads
+from fedrt.learning.models.architectures import model_for
+from fedrt.learning.models.flat import FlatModel
+from fedrt.learning.notes import refuse_other_lengths
+from fedrt.learning.remote.orders import Inputs
+from fedrt.messages import message_bytes
+from fedrt.scenario.model import Scenario
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The model of a scenario under a seed, and how it travels."""
+
+    scenario: Scenario
+    seed: int
+    inputs: Inputs
+    model: FlatModel
+    method: Method
+    first_model: Tensor
+
+    @property
+    def size(self) -> int:
+        """The number of parameters; a model's other numbers are buffers."""
+        return self.model.num_parameters
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of a model's numbers in bytes: little-endian."""
+        return np.dtype("<f8" if self.first_model.dtype == torch.float64 else "<f4")
+
+    @property
+    def model_bytes(self) -> int:
+        """The length of a whole model."""
+        return self.model.size * self.dtype.itemsize
+
+    @property
+    def digest(self) -> str:
+        """A digest of the architecture: names, kinds and shapes of all that a model holds."""
+        held = [(place.name, place.kind, tuple(place.shape)) for place in self.model.layout]
+        return sha256(repr((self.dtype.str, held)).encode()).hexdigest()[:32]
+
+    def pack(self, numbers: Tensor | NDArray[Any]) -> bytes:
+        """The bytes of a model or of a part of one."""
+        found = numbers.cpu().numpy() if isinstance(numbers, Tensor) else numbers
+        return found.astype(self.dtype, copy=False).tobytes()
+
+    def unpack(self, raw: bytes, what: str, size: int | None = None) -> Tensor:
+        """The numbers in bytes that somebody sent; an error if they are not finite or too many."""
+        size = self.model.size if size is None else size
+        return read_numbers(raw, what, size, self.dtype).to(self.first_model.dtype)
+
+    def upload_bytes(self, codec: str | None) -> int:
+        """The length of a device's message under a codec; None: the scenario's own."""
+        own, buffers = self.method.codec, BUFFER_BYTES * (self.model.size - self.size)
+        if codec is not None:
+            return message_bytes(codec, self.size, self.share) + buffers
+        return self.model_bytes if own is None else message_length(own, self.size) + buffers
+
+    @property
+    def share(self) -> float | None:
+        """The share of numbers that `top-k` sends; None: its own."""
+        codec = self.method.codec
+        return codec.share if isinstance(codec, ErrorFeedback) else None
+
+    def join(self, update: bytes, state: Tensor) -> bytes:
+        """A device's message: that of its update, and the buffers beside it."""
+        return update + state[self.size :].cpu().numpy().astype("<f4", copy=False).tobytes()
+
+    def received(self, message: bytes, codec: str | None, start: Tensor) -> Tensor:
+        """The model that a message stands for, where the device started from `start`.
+
+        An error names what is wrong with a message that no device sends.
+        """
+        length = self.upload_bytes(codec)
+        if len(message) != length:
+            raise MessageError(f"message: has {len(message)} bytes: must have {length}")
+        if codec is None and self.method.codec is None:
+            return self.unpack(message, "message")
+        cut = length - BUFFER_BYTES * (self.model.size - self.size)
+        update = self._decoded(message[:cut], codec)
+        found = torch.empty_like(start)
+        found[: self.size] = start[: self.size] + update.to(start)
+        what, buffers = "message: its buffers", self.model.size - self.size
+        found[self.size :] = read_numbers(message[cut:], what, buffers, np.dtype("<f4"))
+        if not bool(found.isfinite().all()):
+            raise MessageError("message: the model that it makes is not finite")
+        return found
+
+    def _decoded(self, message: bytes, codec: str | None) -> Tensor:
+        own = self.method.codec
+        if codec is not None:
+            return make_format(codec, self.share).decode(message, self.size)
+        if isinstance(own, ErrorFeedback):
+            return own.format.decode(message, self.size)
+        assert own is not None
+        try:
+            found: Any = own.decode(message)
+        except Exception as error:
+            raise MessageError(f"message: the codec cannot decode it: {error}") from None
+        if not isinstance(found, Tensor) or found.shape != (self.size,):
+            raise MessageError(f"message: does not decode to {self.size} numbers")
+        return found
+
+
+def read_numbers(raw: bytes, what: str, size: int, dtype: np.dtype[Any]) -> Tensor:
+    """So many finite numbers from bytes; an error if they are anything else."""
+    if len(raw) != size * dtype.itemsize:
+        rule = f"{size * dtype.itemsize}, for {size} numbers"
+        raise MessageError(f"{what}: has {len(raw)} bytes: must have {rule}")
+    found = np.frombuffer(raw, dtype=dtype)
+    if not np.isfinite(found).all():
+        raise MessageError(f"{what}: has a number that is not finite")
+    return torch.from_numpy(found.astype(dtype.newbyteorder("=")))
+
+
+def open_parts(scenario: Scenario, seed: int, inputs: Inputs) -> Parts:
+    """The model and the method of a scenario under a seed."""
+    if inputs.problem is not None:
+        raise InputError(inputs.problem)
+    learning = scenario.learning
+    dtype = DTYPES[learning.dtype]
+    module = model_for(learning, inputs.shape, inputs.num_classes, seed, inputs.integers)
+    model = FlatModel(module, dtype, torch.device("cpu"))
+    if not isinstance(learning.model_bits, str):
+        refuse_other_lengths(learning, learning.model_bits, model)
+    few_threads(model)
+    return Parts(scenario, seed, inputs, model, make_method(scenario), model.state())

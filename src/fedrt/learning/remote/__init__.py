@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from fedrt.learning.remote.local import LocalTrainer as LocalTrainer
     from fedrt.learning.remote.orders import Averaged as Averaged
     from fedrt.learning.remote.orders import GossipOrder as GossipOrder
-    from fedrt.learning.remote.orders import Inputs as Inputs
     from fedrt.learning.remote.orders import LocalOrder as LocalOrder
     from fedrt.learning.remote.orders import LocalResult as LocalResult
+    from fedrt.learning.remote.orders import ModelInputs as ModelInputs
     from fedrt.learning.remote.orders import gossip_orders as gossip_orders
     from fedrt.learning.remote.orders import mean_loss as mean_loss
 else:
@@ -29,6 +29,7 @@ else:
             "edge": "EdgeModel",
             "evaluator": "Evaluator",
             "local": "LocalTrainer",
-            "orders": "Averaged GossipOrder Inputs LocalOrder LocalResult gossip_orders mean_loss",
+            "orders": "Averaged GossipOrder LocalOrder LocalResult ModelInputs gossip_orders"
+            " mean_loss",
         },
     )

@@ -11,10 +11,10 @@ from fedrt.errors import MessageError
 from fedrt.learning.engines.engine import DeviceResults, TrainingOrder
 from fedrt.learning.engines.screening import NOT_FINITE, WRONG_SHAPE
 from fedrt.learning.remote.orders import LocalOrder, LocalResult
-from fedrt.learning.remote.parts import Parts
+from fedrt.learning.remote.parts import CommonParts
 
 
-class RefusedError(MessageError):
+class WrongResultError(MessageError):
     """Raised about a result that no device sends, with its place in `rounds.REASONS`."""
 
     def __init__(self, why: str, kind: int) -> None:
@@ -22,14 +22,16 @@ class RefusedError(MessageError):
         super().__init__(why)
 
 
-def read_model(parts: Parts, order: LocalOrder, result: LocalResult, start: Tensor) -> Tensor:
-    """The model that a device sends; `RefusedError` if there is anything wrong with its result."""
+def read_model(parts: CommonParts, order: LocalOrder, result: LocalResult, start: Tensor) -> Tensor:
+    """The model that a device sends; an error if there is anything wrong with its result."""
     numbers = (result.loss_sum, result.largest)
     if not all(map(math.isfinite, numbers)):
-        raise RefusedError("the loss or the model is not finite: its training diverged", NOT_FINITE)
+        raise WrongResultError(
+            "the loss or the model is not finite: its training diverged", NOT_FINITE
+        )
     norms = (result.update_norm, result.left_norm, result.train_s)
     if any(number < 0 for number in norms):
-        raise RefusedError("a norm or a time is below 0", WRONG_SHAPE)
+        raise WrongResultError("a norm or a time is below 0", WRONG_SHAPE)
     try:
         model = parts.received(result.message, order.codec, start)
         if (result.variate is None) != (order.correction is None):
@@ -38,7 +40,7 @@ def read_model(parts: Parts, order: LocalOrder, result: LocalResult, start: Tens
             parts.unpack(result.variate, "the variate", parts.size)
     except MessageError as error:
         kind = NOT_FINITE if "not finite" in str(error) else WRONG_SHAPE
-        raise RefusedError(str(error), kind) from None
+        raise WrongResultError(str(error), kind) from None
     return model
 
 
@@ -46,7 +48,7 @@ class Arrived:
     """The results of an order's devices, handed out one after the other as an engine does."""
 
     def __init__(
-        self, parts: Parts, results: Mapping[int, LocalResult], models: Mapping[int, Tensor]
+        self, parts: CommonParts, results: Mapping[int, LocalResult], models: Mapping[int, Tensor]
     ) -> None:
         self.parts, self.results, self.models = parts, results, models
 

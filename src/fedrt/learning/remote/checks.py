@@ -13,7 +13,10 @@ NORMALISE = "scenario.learning.normalise"
 
 
 def remote_problems(scenario: Scenario, *, integers: bool = False) -> list[str]:
-    """One line for each setting that real devices cannot carry out; `integers`: as of `Inputs`."""
+    """One line for each setting that real devices cannot carry out.
+
+    `integers`: samples are of whole numbers, which are not normalised.
+    """
     learning, lines = scenario.learning, []
     given = isinstance(learning.normalise, Normalisation) or learning.normalise is False
     if not given and not integers:

@@ -22,8 +22,8 @@ from fedrt.learning.engines.sending import Uplink
 from fedrt.learning.engines.sequential import SequentialEngine
 from fedrt.learning.material import check_labels
 from fedrt.learning.models.architectures import check_trains, model_code
-from fedrt.learning.remote.orders import Inputs, LocalOrder, LocalResult
-from fedrt.learning.remote.parts import Parts, open_parts
+from fedrt.learning.remote.orders import LocalOrder, LocalResult, ModelInputs
+from fedrt.learning.remote.parts import CommonParts, open_parts
 from fedrt.messages import CODEC_NAMES
 from fedrt.scenario.model import Scenario
 
@@ -34,7 +34,7 @@ IntArray = NDArray[np.int64]
 class DeviceSteps:
     """A device's model and samples, and the engine that trains them."""
 
-    parts: Parts
+    parts: CommonParts
     engine: SequentialEngine
     number: int
 
@@ -42,7 +42,7 @@ class DeviceSteps:
     def open(scenario: Scenario, seed: int, number: int, own: OwnSamples) -> DeviceSteps:
         """What a device needs to train its own samples."""
         learning, dataset = scenario.learning, own.dataset(training=True)
-        parts = open_parts(scenario, seed, Inputs(own.shape, own.num_classes, own.integers))
+        parts = open_parts(scenario, seed, ModelInputs(own.shape, own.num_classes, own.integers))
         check_labels(learning, dataset)
         module, integers = parts.model.module, own.integers
         check_trains(module, learning.model, own.shape, learning.batch_size, integers)

@@ -17,17 +17,17 @@ from fedrt.learning.distances import pairwise_distance
 from fedrt.learning.engines.edge_servers import EdgeServers, screening_of
 from fedrt.learning.engines.engine import DeviceResults, Trained, TrainingOrder, part_of
 from fedrt.learning.engines.screening import EdgeServer, average_in_turn, needs_rows
-from fedrt.learning.remote.arrived import Arrived, RefusedError, read_model
+from fedrt.learning.remote.arrived import Arrived, WrongResultError, read_model
 from fedrt.learning.remote.checks import remote_problems
 from fedrt.learning.remote.gossip import GossipSteps
 from fedrt.learning.remote.orders import (
     Averaged,
     GossipOrder,
-    Inputs,
     LocalOrder,
     LocalResult,
+    ModelInputs,
 )
-from fedrt.learning.remote.parts import Parts, open_parts
+from fedrt.learning.remote.parts import CommonParts, open_parts
 from fedrt.messages import CODEC_NAMES
 from fedrt.rounds import ACCEPTED, REASONS
 from fedrt.scenario.model import Scenario
@@ -48,7 +48,7 @@ class EdgeModel:
     another shape, or not finite.
     """
 
-    def __init__(self, parts: Parts, edge: int) -> None:
+    def __init__(self, parts: CommonParts, edge: int) -> None:
         scenario, seed = parts.scenario, parts.seed
         edge_of_device = edge_of_devices(scenario)
         if not 0 <= edge < scenario.fleet.num_edges:
@@ -71,7 +71,7 @@ class EdgeModel:
         """The global and the edge round of its last average."""
 
     @classmethod
-    def open(cls, scenario: Scenario, seed: int, edge: int, inputs: Inputs) -> EdgeModel:
+    def open(cls, scenario: Scenario, seed: int, edge: int, inputs: ModelInputs) -> EdgeModel:
         """An edge server of a scenario as a run starts."""
         lines = remote_problems(scenario, integers=inputs.integers)
         if lines:
@@ -166,7 +166,7 @@ class EdgeModel:
         """What is wrong with a result that has arrived; None if it can be averaged."""
         try:
             read_model(self.parts, order, result, self._model)
-        except RefusedError as why:
+        except WrongResultError as why:
             return str(why)
         return None
 
@@ -186,7 +186,7 @@ class EdgeModel:
             try:
                 got = results[each.device]
                 models[each.device] = read_model(self.parts, each, got, self._model)
-            except RefusedError as refused:
+            except WrongResultError as refused:
                 why[each.device], reasons[n] = str(refused), refused.kind
         whole = self._averaged(order, Arrived(self.parts, results, models), reasons)
         stepped_up = self.held.take(order, whole)

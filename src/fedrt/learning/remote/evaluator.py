@@ -17,15 +17,15 @@ from fedrt.learning.evaluate import is_evaluated, make_evaluation, measure_model
 from fedrt.learning.material import check_labels
 from fedrt.learning.models.architectures import model_code
 from fedrt.learning.remote.checks import refuse_unfit
-from fedrt.learning.remote.orders import Inputs
-from fedrt.learning.remote.parts import Parts, open_parts
+from fedrt.learning.remote.orders import ModelInputs
+from fedrt.learning.remote.parts import CommonParts, open_parts
 from fedrt.scenario.model import Scenario
 
 
 class Evaluator:
     """The metrics of a run's models, to the same bits as the `Trainer`'s."""
 
-    def __init__(self, parts: Parts, own: OwnSamples) -> None:
+    def __init__(self, parts: CommonParts, own: OwnSamples) -> None:
         learning, dataset = parts.scenario.learning, own.dataset(training=False)
         check_labels(learning, dataset)
         self.parts, self.own = parts, own
@@ -40,11 +40,11 @@ class Evaluator:
         """The evaluation on the server's file of `fedrt data split`."""
         own = read_own(Path(file))
         refuse_unfit(scenario, own, seed, file)
-        inputs = Inputs(own.shape, own.num_classes, own.integers)
+        inputs = ModelInputs(own.shape, own.num_classes, own.integers)
         return cls(open_parts(scenario, seed, inputs), own)
 
     @property
-    def inputs(self) -> Inputs:
+    def inputs(self) -> ModelInputs:
         """What models take, for edge servers, which have no samples."""
         return self.parts.inputs
 

@@ -21,7 +21,7 @@ from fedrt.learning.codecs import make_format
 from fedrt.learning.coded_gossip import KnownModels
 from fedrt.learning.gossip import Links
 from fedrt.learning.remote.orders import GossipOrder
-from fedrt.learning.remote.parts import Parts, read_numbers
+from fedrt.learning.remote.parts import CommonParts, read_numbers
 from fedrt.messages import message_bytes
 
 FLOAT32 = np.dtype("<f4")
@@ -30,7 +30,7 @@ FLOAT32 = np.dtype("<f4")
 class GossipSteps:
     """What an edge server has sent and knows, before, in and after a gossip."""
 
-    def __init__(self, parts: Parts, edge: int) -> None:
+    def __init__(self, parts: CommonParts, edge: int) -> None:
         self.parts, self.edge = parts, edge
         self.order: GossipOrder | None = None
         self.step = 0

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fedrt.data.split import OwnSamples, read_own
 from fedrt.errors import InputError
 from fedrt.learning.remote.checks import refuse_unfit
-from fedrt.learning.remote.orders import Inputs, LocalOrder, LocalResult
+from fedrt.learning.remote.orders import LocalOrder, LocalResult, ModelInputs
 from fedrt.scenario.model import Scenario
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class LocalTrainer:
         seed: int,
         number: int,
         data_file: Path,
-        inputs: Inputs | None = None,
+        inputs: ModelInputs | None = None,
     ) -> LocalTrainer:
         """The trainer of a device with the file that `fedrt data split` wrote for it.
 
@@ -68,9 +68,9 @@ class LocalTrainer:
         return self.own.data_digest
 
     @property
-    def inputs(self) -> Inputs:
+    def inputs(self) -> ModelInputs:
         """What a model takes of these samples."""
-        return Inputs(self.own.shape, self.own.num_classes, self.own.integers)
+        return ModelInputs(self.own.shape, self.own.num_classes, self.own.integers)
 
     @cached_property
     def steps(self) -> DeviceSteps:

@@ -23,7 +23,7 @@ MOST_SIDE = 10**6
 
 
 @dataclass(frozen=True)
-class Inputs:
+class ModelInputs:
     """What a model takes and gives, as far as the scenario does not say it."""
 
     shape: tuple[int, ...]

@@ -19,18 +19,18 @@ from fedrt.learning.material import DTYPES, few_threads
 from fedrt.learning.models.architectures import model_for
 from fedrt.learning.models.flat import FlatModel
 from fedrt.learning.notes import refuse_other_lengths
-from fedrt.learning.remote.orders import Inputs
+from fedrt.learning.remote.orders import ModelInputs
 from fedrt.messages import message_bytes
 from fedrt.scenario.model import Scenario
 
 
 @dataclass(frozen=True)
-class Parts:
+class CommonParts:
     """The model of a scenario under a seed, and how it travels."""
 
     scenario: Scenario
     seed: int
-    inputs: Inputs
+    inputs: ModelInputs
     model: FlatModel
     method: Method
     first_model: Tensor
@@ -130,7 +130,7 @@ def read_numbers(raw: bytes, what: str, size: int, dtype: np.dtype[Any]) -> Tens
     return torch.from_numpy(found.astype(dtype.newbyteorder("=")))
 
 
-def open_parts(scenario: Scenario, seed: int, inputs: Inputs) -> Parts:
+def open_parts(scenario: Scenario, seed: int, inputs: ModelInputs) -> CommonParts:
     """The model and the method of a scenario under a seed."""
     if inputs.problem is not None:
         raise InputError(inputs.problem)
@@ -141,4 +141,4 @@ def open_parts(scenario: Scenario, seed: int, inputs: Inputs) -> Parts:
     if not isinstance(learning.model_bits, str):
         refuse_other_lengths(learning, learning.model_bits, model)
     few_threads(model)
-    return Parts(scenario, seed, inputs, model, make_method(scenario), model.state())
+    return CommonParts(scenario, seed, inputs, model, make_method(scenario), model.state())

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import bench_blocks
 import gossip_blocks
 import joint_blocks
 import law_blocks
@@ -187,5 +188,6 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "base-graphs": base_graphs,
     "control": control,
     "forms": forms,
+    **bench_blocks.BLOCKS,
     **{path.stem: partial(peers, path.stem) for path in MEASURED.glob("peers*.json")},
 }

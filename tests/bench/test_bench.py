@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
+from support.children import LIMIT_S, environment
 from support.paths import ROOT
 
 import fedrt
 from fedrt.bench import bounds
 from fedrt.bench.worlds import SEEDS, WORLDS, load_world, why_no_bound, world_digest
 from fedrt.cli import main
+from fedrt.policies import SHIPPED
 from fedrt.policies.ce_fedavg import CEFedAvg
 from fedrt.studies.study import Points
 
@@ -70,6 +77,44 @@ def test_it_goes_on_where_it_was_stopped(parts, tmp_path, monkeypatch, capsys):
     assert len((tmp_path / "out/points.jsonl").read_bytes().splitlines()) == parts
     assert main(["bench", "--resume", str(tmp_path / "out"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == whole
+
+
+def living_children(pid: int) -> set[int]:
+    """The processes that a process has started and that still run."""
+    found = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
+        except OSError:
+            continue
+        if int(parent) == pid and state != "Z":
+            found.add(int(folder.name))
+    return found
+
+
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT])
+def test_a_stopped_process_leaves_no_other_behind_and_keeps_what_it_had(sent, tmp_path, capsys):
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "fedrt", *SMALL[:-1], "2", "--out", str(out)]
+    with subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE) as process:
+        wait_until(lambda: out.is_dir() and len((out / "points.jsonl").read_bytes()) > 0)
+        started = living_children(process.pid)
+        process.send_signal(sent)
+        process.wait(LIMIT_S)
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started))
+    assert len(started) >= 2
+    lines = (out / "points.jsonl").read_bytes().splitlines()
+    assert main(["bench", "--resume", str(out), "--json", "--jobs", "1"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert len(data["policies"]) == len(SHIPPED)
+    assert (out / "points.jsonl").read_bytes().splitlines()[: len(lines)] == lines
+
+
+def wait_until(holds) -> None:
+    until = time.monotonic() + LIMIT_S
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.02)
 
 
 def test_an_object_of_python_code_joins_all_others(tmp_path):

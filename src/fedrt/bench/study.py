@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -77,7 +78,9 @@ def run_bench(
     bench: Bench, jobs: int, points: Points, step: Step | None = None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The scores of all policies on all worlds as JSON data, and the real seconds they took."""
+    began_s = time.monotonic()
     results = finished(bench.tasks, jobs, points, step)
+    wall_s = time.monotonic() - began_s
     outcomes = {
         world: {
             policy: [results[BenchTask(world, policy, seed)] for seed in bench.seeds]
@@ -90,7 +93,8 @@ def run_bench(
         for world, found in outcomes.items()
     }
     data = bench_data(outcomes, bench.seeds, read_bounds()) | read_trained(bench.policies)
-    return data, {"cpu_s_most": cpu_s}
+    total_s = sum(result["cpu_s"] for result in results.values())
+    return data, {"jobs": jobs, "wall_s": wall_s, "cpu_s": total_s, "cpu_s_most": cpu_s}
 
 
 def make_bounds(

@@ -85,3 +85,8 @@ def test_the_outcome_is_that_of_an_estimate():
     assert found["time_s"] == pytest.approx(said["total_time_s"], rel=1e-12)
     for name in ("energy_j_mean", "over_budget_devices", "over_budget_j"):
         assert found[name] == pytest.approx(said[name], rel=1e-9)
+
+
+def test_ours_mixes_as_well_as_rho_asks_also_while_a_server_is_down():
+    found = run_task("faults", "fedrt-plus", 0)
+    assert other_work(found) == []

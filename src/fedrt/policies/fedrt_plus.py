@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fedrt.control.allocation.priced import PricedFleet
 from fedrt.control.allocation.shares import Allocation, slowest_energy_j
 from fedrt.control.mixing.fastest import MOST_EXACT
-from fedrt.control.mixing.gossip import RatedGossip, choose_gossip, gossip_on
+from fedrt.control.mixing.gossip import RatedGossip, choose_gossip_apart, gossip_on
 from fedrt.control.pacing.energy_prices import Prices, Spending, adjust, spending
 from fedrt.control.pacing.expected_finish import (
     FEWEST,
@@ -295,12 +295,14 @@ class FedRTPlus:
         limits = (backhaul.consensus_distance, backhaul.consensus_limit)
         hop_s = step_seconds(seen)
         whole = is_connected(backhaul.base_graph)
-        if self.links == "joint" and backhaul.contraction_limit is not None and whole:
+        if self.links == "joint" and backhaul.contraction_limit is not None:
             rho = backhaul.contraction_limit
-            return choose_gossip(finish_s, hop_s, *limits, rho, psi)
+            found = choose_gossip_apart(finish_s, hop_s, *limits, rho, psi)
+            if found is not None:
+                return found
         search = prune_greedily if self.links == "greedy" else best_links
         topology = links_by_part(search, finish_s, psi * hop_s, *limits)
-        # A backhaul in parts nears no common average: all steps, under the scenario's rule.
+        # Several parts with links near no common average: all steps, under the scenario's rule.
         return gossip_on(topology, psi, fastest=self.links == "joint" and whole)
 
 

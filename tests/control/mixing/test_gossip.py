@@ -7,7 +7,7 @@ import pytest
 from reference.exhaustive_gossip import least_round_time_s
 
 from fedrt.control.mixing.fastest import fastest_weights, simple_weights
-from fedrt.control.mixing.gossip import choose_gossip
+from fedrt.control.mixing.gossip import choose_gossip, choose_gossip_apart
 from fedrt.control.mixing.weights import contraction
 from fedrt.control.topology.consensus import consensus_limit, meets_limit
 from fedrt.control.topology.links import best_links, finish_time_s
@@ -124,3 +124,33 @@ def test_weights_reach_the_limit_itself_where_a_whole_search_stops_short_of_it(a
 def test_one_server_has_nothing_to_mix():
     alone = choose_gossip(np.array([3.0]), np.array([[np.inf]]), np.zeros((1, 1)), 0.0, 0.1, 10)
     assert (alone.gossip.steps, alone.zeta, alone.gossip.weights.tolist()) == (1, 0.0, [[1.0]])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_servers_without_links_stand_apart_from_a_choice_among_the_others(seed):
+    finish_s, hop_s, distance, _ = problem(seed, 5, missing=0.2)
+    # Servers 1 and 4 of seven have no links.
+    there = np.array([0, 2, 3, 5, 6])
+    within = np.ix_(there, there)
+    all_hops_s, all_distances = np.full((7, 7), np.inf), np.full((7, 7), 2.0)
+    all_hops_s[within], all_distances[within] = hop_s, distance
+    np.fill_diagonal(all_distances, 0.0)
+    all_finish_s = np.full(7, 200.0)
+    all_finish_s[there] = finish_s
+    limit = consensus_limit(np.isfinite(all_hops_s), all_distances, 0.5)
+    found = choose_gossip_apart(all_finish_s, all_hops_s, all_distances, limit, 0.05, 10)
+    own = consensus_limit(np.isfinite(hop_s), distance, 0.5)
+    alone = choose_gossip(finish_s, hop_s, distance, own, 0.05, 10)
+    assert found.contraction == alone.contraction <= 0.05
+    assert found.gossip.steps == alone.gossip.steps
+    np.testing.assert_array_equal(found.gossip.links[within], alone.gossip.links)
+    np.testing.assert_array_equal(found.gossip.weights[within], alone.gossip.weights)
+    assert found.gossip.links.sum() == alone.gossip.links.sum()
+    np.testing.assert_array_equal(found.gossip.weights[[1, 4]], np.eye(7)[[1, 4]])
+    assert meets_limit(found.gossip.links, all_distances, limit)
+
+
+def test_two_parts_with_links_are_left_to_another_rule():
+    finish_s, hop_s, distance, limit = problem(0, 6)
+    hop_s[:3, 3:] = hop_s[3:, :3] = np.inf
+    assert choose_gossip_apart(finish_s, hop_s, distance, limit, 0.05, 10) is None

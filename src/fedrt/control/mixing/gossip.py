@@ -32,8 +32,9 @@ from fedrt.control.mixing.fastest import (
     search_weights,
     simple_weights,
 )
-from fedrt.control.topology.consensus import MARGIN, unlinked_distance
-from fedrt.graph import BoolMatrix, links_of
+from fedrt.control.topology.components import kappa_of
+from fedrt.control.topology.consensus import MARGIN, consensus_limit, unlinked_distance
+from fedrt.graph import BoolMatrix, is_connected, links_of, parts_of
 from fedrt.plan import Gossip
 
 FloatArray = NDArray[np.float64]
@@ -92,6 +93,32 @@ def choose_gossip(
         if psi * search.fastest_hop_s + search.earliest_s >= best_s:
             break
     return _with_weights(topology, steps, rho, exact)
+
+
+def choose_gossip_apart(
+    finish_s: FloatArray,
+    hop_s: FloatArray,
+    distance: FloatArray,
+    limit: float,
+    rho: float,
+    most_steps: int,
+) -> RatedGossip | None:
+    """As `choose_gossip`, where servers without any link stand apart and keep their models.
+
+    None where several connected components have links: one number of steps would serve them all.
+    """
+    base = np.isfinite(hop_s)
+    linked = [part for part in parts_of(base) if len(part) > 1]
+    if is_connected(base):
+        return choose_gossip(finish_s, hop_s, distance, limit, rho, most_steps)
+    if len(linked) != 1:
+        return None
+    part, within = linked[0], np.ix_(linked[0], linked[0])
+    own = consensus_limit(base[within], distance[within], kappa_of(base, distance, limit))
+    found = choose_gossip(finish_s[part], hop_s[within], distance[within], own, rho, most_steps)
+    links, weights = np.zeros_like(base), np.eye(len(base))
+    links[within], weights[within] = found.gossip.links, found.gossip.weights
+    return RatedGossip(Gossip(links, found.gossip.steps, weights), found.zeta)
 
 
 def gossip_on(topology: BoolMatrix, steps: int, *, fastest: bool) -> RatedGossip:

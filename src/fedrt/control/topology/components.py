@@ -28,7 +28,7 @@ def links_by_part(
     base = np.isfinite(link_s)
     if is_connected(base):
         return rule(finish_s, link_s, distance, limit)
-    kappa = _kappa(base, distance, limit)
+    kappa = kappa_of(base, distance, limit)
     topology = np.zeros_like(base)
     for part in parts_of(base):
         if len(part) == 1:
@@ -39,7 +39,7 @@ def links_by_part(
     return topology
 
 
-def _kappa(base: BoolMatrix, distance: FloatArray, limit: float) -> float:
+def kappa_of(base: BoolMatrix, distance: FloatArray, limit: float) -> float:
     """The kappa of a consensus limit: 0 at that of the base graph, 1 at that of no link."""
     least = unlinked_distance(base, distance)
     span = unlinked_distance(np.zeros_like(base), distance) - least

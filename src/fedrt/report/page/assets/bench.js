@@ -3,7 +3,7 @@
 const sayAbove = (share) => (share === null ? "–" : `${share < 0 ? "−" : "+"}${Math.abs(100 * share).toFixed(1)} %`);
 
 /** How strongly a cell of the matrix is coloured: more, the further above the bound. */
-const shadeOf = (share) => Math.min(0.55, Math.max(0, 0.25 * Math.log10(1 + 100 * Math.max(0, share))));
+const shadeOf = (share) => Math.min(0.4, 0.16 * Math.log10(1 + 100 * Math.max(0, share)));
 
 /** One point for every policy on every world, worlds from top to bottom. */
 function benchOption(study) {

@@ -2,6 +2,8 @@
 
     python tools/bench_data.py    # writes src/fedrt/bench/data/trained.json anew; a test holds it
 
+The same numbers are put into results/bench/bench.json, beside the scores there.
+
 - FEMNIST: the cells of the paper's column in results/cells/femnist, for every policy there.
 - digits: results/bench/digits.json, the comparison.json of
 
@@ -17,6 +19,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from fedrt.bench.trained import read_trained
 from fedrt.cli import guarded
 from fedrt.errors import InputError
 from fedrt.experiments.kept import read_kept
@@ -107,6 +110,10 @@ def packed() -> dict[str, Any]:
 def main() -> int:
     """Pack the results anew."""
     write_json(FILE, packed())
+    scores = BENCH / "bench.json"
+    if scores.is_file():
+        data = json.loads(scores.read_text(encoding="utf-8"))
+        write_json(scores, data | read_trained(list(data["policies"])))
     return 0
 
 

@@ -8,7 +8,14 @@ from typing import Any
 from figure_sources import RESULTS, read_json
 
 from fedrt.bench.scores import BOUND
-from fedrt.bench.view import by_training, mean_ratio, mean_time, scored_first
+from fedrt.bench.view import (
+    by_training,
+    mean_over_j,
+    mean_ratio,
+    mean_time,
+    scored_first,
+    work_said,
+)
 from fedrt.report.bench.table import score_text
 from fedrt.units import readable_time
 
@@ -81,7 +88,7 @@ def others() -> str:
     heads = [f"{name}, {100 * subset['accuracy']:g} %" for name, subset in subsets.items()]
     lines = [f"| | what is different | {' | '.join(heads)} |", "|---" * (len(heads) + 2) + "|"]
     for policy in by_training(bench()):
-        words = ", ".join(bench()["summary"][policy]["other_work"]) or "nothing"
+        words = ", ".join(work_said(bench(), policy)) or "nothing"
         cells = [_trained(subset["policies"][policy]) for subset in subsets.values()]
         lines.append(f"| `{policy}` | {words} | {' | '.join(cells)} |")
     return _text(lines)
@@ -104,7 +111,7 @@ def learned() -> str:
     if not rows:
         return "No learned policy has been scored yet.\n"
     lines = [
-        "| | world | time | over budget | time against others |",
+        f"| | world | time | over budget (`{OURS}`) | time against others |",
         "|---|---|---|---|---|",
     ]
     for row in rows:
@@ -113,11 +120,11 @@ def learned() -> str:
             f"{100 * (mean_ratio(row['time_s'], each['time_s']) - 1):+.1f} % against `{name}`"
             for name, each in row["beside"].items()
         )
-        over = sum(row["over_budget_j"]) / count
+        theirs = mean_over_j(row["beside"][OURS])
         lines.append(
             f"| {row['name']} | `{row['world']}`, {count} unseen seeds"
             f" | {readable_time(sum(row['time_s']) / count)}"
-            f" | {f'{over:.3g} J' if over else 'none'} | {against} |"
+            f" | {mean_over_j(row):.4g} J ({theirs:.4g}) | {against} |"
         )
     return _text(lines)
 
@@ -131,7 +138,8 @@ def speed() -> str:
     return (
         f"All {runs} runs together took {found['wall_s'] / 60:.1f} minutes with {found['jobs']}"
         f" processes on a machine that others used too, and {found['cpu_s'] / 60:.1f} minutes of"
-        f" processor time. The slowest, `{policy}` on `{world}`, took {slowest:.1f} s.\n"
+        f" processor time in the policies. The slowest, `{policy}` on `{world}`, took"
+        f" {slowest:.1f} s.\n"
     )
 
 

@@ -70,7 +70,7 @@ def test_other_work_on_one_seed_has_no_score():
         "over_budget_worlds": 0,
         "over_limit_worlds": 0,
         "energy_ratio": None,
-        "other_work": ["leaves devices out"],
+        "other_work": {"leaves devices out": ["digits"]},
     }
 
 

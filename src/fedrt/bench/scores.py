@@ -141,7 +141,10 @@ def summary(policy: str, worlds: Mapping[str, Mapping[str, Any]]) -> dict[str, A
         "over_budget_worlds": sum(each["over_budget_j"]["mean"] > 0 for each in scored.values()),
         "over_limit_worlds": sum(any(each["over_limit_devices"]) for each in scored.values()),
         "energy_ratio": sum(energy) / len(energy) if energy else None,
-        "other_work": list(dict.fromkeys(w for each in own.values() for w in each["other_work"])),
+        "other_work": {
+            words: [name for name, each in own.items() if words in each["other_work"]]
+            for words in dict.fromkeys(w for each in own.values() for w in each["other_work"])
+        },
     }
 
 

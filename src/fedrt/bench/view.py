@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedrt.bench.scores import BOUND
 from fedrt.policies.spec import policy_labels
 from fedrt.studies.labels import style_numbers
+
+FEW = 2
+"""So many worlds are named, more are counted."""
 
 
 def read_bench(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -43,7 +46,7 @@ def read_bench(data: Mapping[str, Any]) -> dict[str, Any]:
         "others": [
             {
                 "name": labels[policy],
-                "work": [str(words) for words in data["summary"][policy]["other_work"]],
+                "work": work_said(data, policy),
                 "times": [_trained(s["policies"][policy]) for s in data["trained"].values()],
             }
             for policy in others
@@ -122,7 +125,8 @@ def _learned(row: Mapping[str, Any]) -> dict[str, Any]:
         "world": str(row["world"]),
         "seeds": count,
         "time_s": sum(map(_finite, row["time_s"])) / count,
-        "over_j": sum(map(_finite, row["over_budget_j"])) / count,
+        "over_j": mean_over_j(row),
+        "over_beside": {str(name): mean_over_j(each) for name, each in row["beside"].items()},
         "against": {name: _finite(value) for name, value in beside.items()},
     }
 
@@ -152,11 +156,28 @@ def by_training(data: Mapping[str, Any]) -> list[str]:
     return sorted((p for p in summary if summary[p]["other_work"] or p in trained), key=order)
 
 
+def work_said(data: Mapping[str, Any], policy: str) -> list[str]:
+    """What a policy did differently from the bound's plans, and on which worlds if not on all."""
+
+    def where(on: Sequence[str]) -> str:
+        if len(on) == len(data["worlds"]):
+            return ""
+        return f" on {', '.join(map(str, on)) if len(on) <= FEW else f'{len(on)} worlds'}"
+
+    done = data["summary"][policy]["other_work"]
+    return [str(words) + where(on) for words, on in done.items()]
+
+
 def mean_time(found: Mapping[str, Any] | None) -> float | None:
     """The mean time over seeds; None if a seed never reached the accuracy."""
     if found is None or None in found["time_s"]:
         return None
     return float(sum(found["time_s"]) / len(found["time_s"]))
+
+
+def mean_over_j(row: Mapping[str, Any]) -> float:
+    """The joules over budget of all devices, mean over seeds."""
+    return sum(map(_finite, row["over_budget_j"])) / len(row["over_budget_j"])
 
 
 def mean_ratio(times_s: list[float], others_s: list[float]) -> float:

@@ -11,7 +11,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedrt.bench.scores import BOUND
-from fedrt.bench.view import by_training, mean_ratio, mean_time, scored_first
+from fedrt.bench.view import (
+    by_training,
+    mean_over_j,
+    mean_ratio,
+    mean_time,
+    scored_first,
+    work_said,
+)
 from fedrt.policies.spec import policy_labels
 from fedrt.report.folding import folded_policy
 from fedrt.units import readable_time, signed_percent
@@ -113,7 +120,7 @@ def other_table(data: Mapping[str, Any], labels: Mapping[str, str]) -> Table:
     for goal in goals.values():
         table.add_column(goal, justify="right")
     for policy in by_training(data):
-        words = ", ".join(data["summary"][policy]["other_work"])
+        words = ", ".join(work_said(data, policy))
         cells = [trained_text(data["trained"][name]["policies"][policy]) for name in goals]
         table.add_row(folded_policy(labels[policy]), words or "-", *cells)
     return table
@@ -139,13 +146,13 @@ def learned_table(rows: list[dict[str, Any]]) -> Table:
     for row in rows:
         beside = row["beside"].get("fedrt-plus")
         against = None if beside is None else mean_ratio(row["time_s"], beside["time_s"]) - 1
-        over = sum(row["over_budget_j"]) / len(row["over_budget_j"])
+        over = mean_over_j(row)
         table.add_row(
             folded_policy(row["name"]),
             escape(f"{row['world']}, {len(row['seeds'])} unseen seeds"),
             readable_time(sum(row["time_s"]) / len(row["time_s"])),
             _percent(against),
-            f"{over:.3g} J" if over else "-",
+            f"{over:.4g} J" if over else "-",
         )
     return table
 

@@ -104,7 +104,7 @@ function benchLearned(study, number) {
   const table = make("table", { class: "cards" });
   const rows = study.learned.map((each) => [
     each.name, `${each.world}, ${plural(each.seeds, "unseen seed")}`, sayTime(each.time_s),
-    each.over_j ? marked(sayJoules(each.over_j), "over") : "none",
+    each.over_j ? marked(`${sayJoules(each.over_j)}${"fedrt-plus" in each.over_beside ? ` (fedrt-plus ${sayJoules(each.over_beside["fedrt-plus"])})` : ""}`, "over") : "none",
     Object.entries(each.against).map(([name, share]) => `${sayAbove(share)} against ${name}`).join(", "),
   ]);
   fillTable(table, ["policy", "world", "time", "over budget", "time against others"], rows);

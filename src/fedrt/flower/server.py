@@ -101,7 +101,7 @@ class PlannedGrid(Grid):
         device = self._devices([message.metadata.dst_node_id for message in asked])
         planned = self.planner.plan(list(device.values()))
         log.info(
-            "fedrt: round %s planned in %.4g s, %s",
+            "fedrt: round %s is planned to take %.4g s (%s)",
             planned.number,
             planned.plan["round_time_s"],
             planned.plan["status"],

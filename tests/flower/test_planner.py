@@ -71,6 +71,21 @@ def test_reports_that_cannot_be_right_count_as_none():
     assert planner.plan(EVERY).state["edges"][0]["devices"][2]["snr_db"] == 1.0
 
 
+def test_no_report_stops_the_others():
+    planner = Planner(FLEET, rounds=9)
+    for _ in range(5):
+        planned = planner.plan(EVERY)
+        planner.charge({0: {"energy-j": 1e15}})
+    assert planned.state["edges"][0]["devices"][0]["energy_allowance_j"] < -1e14
+    assert sorted(planned.orders) == [*EVERY]
+    assert planned.plan["status"] == "best-effort"
+    # Its base station does what it can, and the other is not touched.
+    first = Planner(FLEET, rounds=9).plan(EVERY).plan
+    assert planned.plan["edges"][1]["time_s"] == pytest.approx(
+        first["edges"][1]["time_s"], rel=1e-6
+    )
+
+
 def test_absent_devices_get_no_orders_and_spend_nothing():
     planner = Planner(FLEET, rounds=2)
     planned = planner.plan([0, 2, 4])
@@ -135,6 +150,8 @@ def test_codecs_are_ordered_where_the_policy_chooses_them():
 def test_wrong_input_is_refused():
     with pytest.raises(fedrt.InputError, match="rounds: must be given"):
         Planner(FLEET)
+    with pytest.raises(fedrt.InputError, match="rounds = 0: must be a whole number from 1"):
+        Planner(FLEET, rounds=0)
     with pytest.raises(fedrt.InputError, match=r"state\.backhaul_bps: must not be given"):
         Planner(json.loads((ROOT / "examples" / "round.json").read_text()), rounds=2)
     with pytest.raises(fedrt.InputError, match=r"state\.model_bits"):

@@ -20,7 +20,7 @@ from fedrt.errors import InputError
 from fedrt.ledger import Ledger
 from fedrt.policies import Policy, make_policy
 from fedrt.system.files import write_json
-from fedrt.validation import Rule
+from fedrt.validation import Rule, Whole
 
 PREFIX = "fedrt."
 """What the names of orders begin with in a client's config record."""
@@ -36,6 +36,10 @@ ORDERS = {
 """Fields of a device in a plan -> the names of the orders that they become."""
 REPORTED: dict[str, Rule] = {"energy-j": q.BUDGET_J, "time-s": q.SECONDS, "snr-db": q.SNR_DB}
 """What a client may report of a round, beside numbers that are only kept."""
+
+ROUNDS = Whole(1, 1_000_000)
+FARTHEST_J = 1e15
+"""No allowance is farther from 0, whatever clients report."""
 
 Orders = dict[str, int | float | str]
 Report = Mapping[str, float]
@@ -76,30 +80,21 @@ class Planner:
                 raise InputError(f"state.{name}: must not be given, as Flower has one server")
         self.state: dict[str, Any] = copy.deepcopy({**found, "schema_version": 2})
         allowed_j = checked.books.allowance
+        problems: list[str] = []
         if rounds is None and np.isfinite(allowed_j).any():
-            raise InputError("rounds: must be given where a device has an energy_allowance_j")
+            problems.append("rounds: must be given where a device has an energy_allowance_j")
+        count = ROUNDS.read(1 if rounds is None else rounds, "rounds", problems)
+        if problems or count is None:
+            raise InputError(problems)
         self.policy = make_policy(policy) if isinstance(policy, str) else policy
         self.out = None if out is None else Path(out)
         self.devices = [device for edge in self.state["edges"] for device in edge["devices"]]
-        count = rounds or 1
         self.ledger = Ledger.open(allowed_j * count, len(self.state["edges"]), count, 1)
         self.round: PlannedRound | None = None
 
     def plan(self, present: Sequence[int]) -> PlannedRound:
         """The plan of the next round for the devices that are there, by their numbers."""
-        allowance_j = self.ledger.allowance_j("exact")
-        for n, device in enumerate(self.devices):
-            device["energy_allowance_j"] = (
-                float(allowance_j[n]) if allowance_j[n] < np.inf else None
-            )
-        there, first, members = {*present}, 0, []
-        state = {key: value for key, value in self.state.items() if key != "edges"}
-        state |= {"global_round": self.ledger.t, "edges": []}
-        for edge in self.state["edges"]:
-            own = range(first, first := first + len(edge["devices"]))
-            members.append([n for n in own if n in there])
-            listed = [dict(self.devices[n]) for n in members[-1]]
-            state["edges"].append({**edge, "elapsed_s": 0.0, "devices": listed})
+        state, members = self._state_of({*present})
         checked, numbers = read_state(state), [n for own in members for n in own]
         # Policies that remember earlier rounds know devices by their numbers.
         seen = replace(checked.seen, device=np.array(numbers, dtype=np.int64))
@@ -114,6 +109,20 @@ class Planner:
         self._save("state", state)
         self._save("plan", plan)
         return self.round
+
+    def _state_of(self, present: set[int]) -> tuple[dict[str, Any], list[list[int]]]:
+        """The state of the next round, and for each edge the devices that are there."""
+        allowance_j = np.clip(self.ledger.allowance_j("exact"), -FARTHEST_J, np.inf)
+        for device, own_j in zip(self.devices, allowance_j.tolist(), strict=True):
+            device["energy_allowance_j"] = own_j if own_j < np.inf else None
+        edges, members, first = [], [], 0
+        for edge in self.state["edges"]:
+            numbers = range(first, first + len(edge["devices"]))
+            members.append([n for n in numbers if n in present])
+            listed = [dict(self.devices[n]) for n in members[-1]]
+            edges.append({**edge, "elapsed_s": 0.0, "devices": listed})
+            first = numbers.stop
+        return {**self.state, "global_round": self.ledger.t, "edges": edges}, members
 
     def _orders(self, n: int, device: Mapping[str, Any], time_s: float) -> Orders:
         given = {name: device[field] for field, name in ORDERS.items() if device.get(field)}

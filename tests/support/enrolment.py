@@ -15,10 +15,9 @@ from fedrt.devices.security.authority import (
     Authority,
     enrol_party,
     make_authority_folder,
-    write_pem,
 )
 from fedrt.devices.security.certificates import PEM, make_certificate, now
-from fedrt.devices.security.reading import read_certificate, read_key, read_pem
+from fedrt.devices.security.pem import read_certificate, read_key, read_pem, write_pem
 from support.children import LIMIT_S
 
 # isort: split
@@ -81,9 +80,9 @@ class Site:
             write_pem(files.revoked, read_pem(self.folder / "ca" / "revoked.pem"))
 
 
-def make_site(folder: Path) -> Site:
-    """A new authority in a folder."""
-    make_authority_folder(folder / "ca", name="test authority", days=3650)
+def make_site(folder: Path, after: Path | None = None) -> Site:
+    """A new authority in a folder, perhaps in the place of another."""
+    make_authority_folder(folder / "ca", name="test authority", days=3650, after=after)
     return Site(folder)
 
 

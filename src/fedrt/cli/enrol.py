@@ -26,6 +26,7 @@ def add(commands: Commands[Parser]) -> None:
     show = add_command(actions, "show", run_show, "who has which certificate, until when")
     for command in (init, sign, revoke):
         command.add_argument("folder", metavar="DIR", help="the authority's folder")
+    init.add_argument("--after", metavar="DIR", help="the authority whose place it takes")
     request.add_argument("folder", metavar="DIR", help="the party's own folder")
     for command in (request, sign):
         command.add_argument("--role", required=True, help="coordinator, edge or device")
@@ -50,7 +51,7 @@ def run_init(args: argparse.Namespace) -> None:
     """Make an authority and say what to do with it."""
     import fedrt
 
-    made = fedrt.enrol_init(args.folder, days=args.days)
+    made = fedrt.enrol_init(args.folder, days=args.days, after=args.after)
     print(f"authority in {args.folder}, valid until {made.valid_until:%F}")
     print(f"keep {Path(args.folder) / 'ca.key'} secret: it signs everything")
 

@@ -17,9 +17,8 @@ from support.enrolment import (
 )
 
 from fedrt.devices.security import Access, Party, open_channel, why_unavailable
-from fedrt.devices.security.authority import write_pem
 from fedrt.devices.security.certificates import PEM, make_certificate, now
-from fedrt.devices.security.reading import read_certificate, read_key, read_pem
+from fedrt.devices.security.pem import read_certificate, read_key, read_pem, write_pem
 from fedrt.errors import InputError
 
 # isort: split

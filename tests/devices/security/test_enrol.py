@@ -13,9 +13,8 @@ from support.children import LIMIT_S
 import fedrt
 from fedrt.cli import main
 from fedrt.devices.security import Files, Party
-from fedrt.devices.security.authority import write_pem
 from fedrt.devices.security.certificates import PEM, make_request, new_key
-from fedrt.devices.security.reading import read_certificate, read_pem
+from fedrt.devices.security.pem import read_certificate, read_pem, write_pem
 from fedrt.errors import InputError
 
 

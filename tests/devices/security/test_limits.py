@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import selectors
 import shutil
 import socket
@@ -101,13 +102,34 @@ def test_silent_and_slow_clients_hold_up_nobody_and_are_cut_off(site):
     with_server(site, limits, work)
 
 
-def first_bytes() -> list[bytes]:
+def test_bytes_that_are_no_tls_hold_up_nobody(site):
+    """Noise, HTTP, and handshakes with a byte changed."""
+    hello = b"".join(first_bytes(2000))
+    chance = random.Random(0)
+    texts = [chance.randbytes(chance.randrange(1, 2000)) for _ in range(100)]
+    texts += [b"GET / HTTP/1.1\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"\0" * 70_000]
+    for _ in range(200):
+        place = chance.randrange(len(hello))
+        texts.append(hello[:place] + chance.randbytes(1) + hello[place + 1 :])
+
+    async def work(address, channel):
+        for text in texts:
+            with ExitStack() as stack:
+                stranger = connect(address, stack)
+                with suppress(ConnectionError):
+                    stranger.sendall(text)
+        assert await say(channel, "t.Devices") == b"hello"
+
+    with_server(site, None, work)
+
+
+def first_bytes(count: int = 20) -> list[bytes]:
     """The first bytes of a TLS handshake, one by one."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     half = ssl.create_default_context().wrap_bio(incoming, outgoing, server_hostname="x")
     with pytest.raises(ssl.SSLWantReadError):
         half.do_handshake()
-    return [bytes([byte]) for byte in outgoing.read()[:20]]
+    return [bytes([byte]) for byte in outgoing.read()[:count]]
 
 
 def after_handshake(address: str, site, stack: ExitStack) -> ssl.SSLSocket:

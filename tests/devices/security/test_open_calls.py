@@ -8,13 +8,13 @@ import ssl
 from datetime import timedelta
 
 import pytest
+from cryptography import x509
 from support.children import LIMIT_S
 from support.enrolment import Site, make_site, say, serving, within
 
-from fedrt.devices.security import Access, Limits, Party, open_channel, server_name
-from fedrt.devices.security.authority import write_pem
+from fedrt.devices.security import Access, Limits, Party, open_channel, server_name, until_revoked
 from fedrt.devices.security.certificates import now
-from fedrt.devices.security.reading import read_certificate, read_pem
+from fedrt.devices.security.pem import read_certificate, read_pem, write_pem
 from fedrt.errors import InputError
 
 # isort: split
@@ -187,16 +187,89 @@ def test_a_party_does_not_start_without_its_list(own):
 def test_while_authorities_change_both_are_known(own, tmp_path):
     """Certificates and lists of the old and the new one stand one after the other."""
     new = make_site(tmp_path / "new")
-    old_files, new_files = own.files("device", "device-0"), new.files("device", "device-1")
+    own.files("device", "device-0")
     own.files("device", "device-2")
     own.revoke("device-2")
-    for name in ("ca", "revoked"):
-        text = read_pem(getattr(old_files, name)) + read_pem(getattr(new_files, name))
-        for files in (old_files, new_files):
-            write_pem(getattr(files, name), text)
+    old_files, new_files = both(own, new)
     assert (old_files.problems(), new_files.problems()) == ([], [])
     gone = read_certificate(own.files("device", "device-2").certificate)
     assert "was revoked on" in new_files.trust().refusal(gone)
+
+
+def both(own, new) -> list:
+    """Devices 0 and 1, of an old authority and a new one, who know both."""
+    files = [own.files("device", "device-0"), new.files("device", "device-1")]
+    for name in ("ca", "revoked"):
+        text = b"".join(read_pem(getattr(each, name)) for each in files)
+        for each in files:
+            write_pem(getattr(each, name), text)
+    return files
+
+
+def test_a_revoked_edge_server_of_an_old_authority_is_signed_by_the_new_one(own, tmp_path):
+    own.files("edge", "edge-0")
+    own.revoke("edge-0")
+    new = make_site(tmp_path / "new", after=own.folder / "ca")
+    for device in both(own, new):
+        name = server_name(device, EDGE)
+        assert name == "edge-0.g1.edge.fedrt"
+        edge = new.files("edge", "edge-0")
+        names = read_certificate(edge.certificate).extensions.get_extension_for_class(
+            x509.SubjectAlternativeName
+        )
+        assert name in names.value.get_values_for_type(x509.DNSName)
+
+
+def test_a_file_that_lacks_the_list_of_one_authority_changes_nothing(own, tmp_path, caplog):
+    new = make_site(tmp_path / "new", after=own.folder / "ca")
+    own.files("device", "device-2")
+    own.revoke("device-2")
+    device, _ = both(own, new)
+    trust = device.trust()
+    write_pem(device.revoked, read_pem(new.files("edge", "edge-0").revoked))
+    trust.refresh()
+    assert "is older than the list that was read before" in caplog.text
+    gone = read_certificate(own.files("device", "device-2").certificate)
+    assert "was revoked on" in trust.refusal(gone)
+
+
+def test_a_newer_list_is_taken_from_anybody(own, tmp_path):
+    files = own.files("device", "device-0")
+    first = read_pem(files.revoked)
+    own.revoke("device-0")
+    second = read_pem(files.revoked)
+    write_pem(files.revoked, first)
+    assert not files.receive_revocations(first)
+    assert files.receive_revocations(second)
+    assert read_pem(files.revoked) == second
+    assert not files.receive_revocations(first)
+    stranger = read_pem(make_site(tmp_path / "stranger").files("device", "x").revoked)
+    spoilt = bytearray(second)
+    spoilt[-60] ^= 1
+    for text in (stranger, bytes(spoilt), b"", b"-----BEGIN X509 CRL-----\n-----END X509 CRL-----"):
+        with pytest.raises(InputError):
+            files.receive_revocations(text)
+    assert read_pem(files.revoked) == second
+
+
+def test_a_client_learns_that_its_server_was_revoked(own):
+    async def work():
+        device = own.files("device", "device-0")
+        own.files("edge", "edge-0")
+        own.files("edge", "edge-1")
+        both = [
+            asyncio.create_task(until_revoked(device, Party("edge", f"edge-{number}"), 0.02))
+            for number in range(2)
+        ]
+        await asyncio.sleep(0)  # both have read the list
+        stamps = device.stamps()
+        own.revoke("edge-0")
+        assert device.stamps() != stamps
+        await both[0]
+        assert not both[1].done()
+        both[1].cancel()
+
+    within(work())
 
 
 def test_the_name_to_ask_for_changes_with_the_list(own):

@@ -18,17 +18,23 @@ PARTY_DAYS = 365
 
 
 def enrol_init(
-    folder: Place, *, name: str = "FedRT authority", days: int = AUTHORITY_DAYS
+    folder: Place,
+    *,
+    name: str = "FedRT authority",
+    days: int = AUTHORITY_DAYS,
+    after: Place | None = None,
 ) -> CertificateEntry:
     """Make a certificate authority in a new folder; returns what its own certificate says.
 
     Its key, `ca.key`, signs everything: keep the folder on a machine that is no party of the run.
+    `after` is the folder of the authority whose place it takes.
     """
     _need()
     from fedrt.devices.security.authority import make_authority_folder
     from fedrt.devices.security.showing import entry_of
 
-    return entry_of(make_authority_folder(Path(folder), name=name, days=days), {})
+    old = None if after is None else Path(after)
+    return entry_of(make_authority_folder(Path(folder), name=name, days=days, after=old), {})
 
 
 def enrol_request(folder: Place, *, role: str, name: str) -> Path:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from fedrt.devices.security.connections import open_channel as open_channel
     from fedrt.devices.security.connections import server_credentials as server_credentials
     from fedrt.devices.security.connections import server_name as server_name
+    from fedrt.devices.security.connections import until_revoked as until_revoked
     from fedrt.devices.security.connections import why_unavailable as why_unavailable
     from fedrt.devices.security.files import Files as Files
     from fedrt.devices.security.gate import Access as Access
@@ -21,7 +22,9 @@ else:
     __getattr__, __dir__, __all__ = export(
         __name__,
         {
-            "connections": "open_channel server_credentials server_name why_unavailable",
+            "connections": (
+                "open_channel server_credentials server_name until_revoked why_unavailable"
+            ),
             "files": "Files",
             "gate": "Gate Access caller",
             "party": "Party",

@@ -18,9 +18,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from fedrt.devices.security.certificates import (
     PEM,
-    Key,
+    crl_number,
     host_names,
-    key_text,
     make_authority,
     make_certificate,
     make_request,
@@ -31,27 +30,37 @@ from fedrt.devices.security.certificates import (
 )
 from fedrt.devices.security.files import CA, REVOKED, Files
 from fedrt.devices.security.party import Party, next_generation
-from fedrt.devices.security.reading import (
+from fedrt.devices.security.pem import (
     parse_revocations,
     read_certificate,
     read_key,
     read_pem,
     read_request,
+    write_key,
+    write_pem,
 )
-from fedrt.errors import FedrtError, InputError, reason
-from fedrt.system.files import make_folder, whole_folder, write_whole
-from fedrt.system.torn import torn_file
+from fedrt.errors import InputError, reason
+from fedrt.system.files import make_folder, whole_folder
 from fedrt.validation import problem, shown
 
 CA_KEY = "ca.key"
 ISSUED = "issued"
+BEFORE = "before.pem"
+"""The lists of the authorities before this one, as they were when it was made."""
 MOST_DAYS = 36_500
 MOST_REVOKED = 100
 """Times that certificates of one party may be revoked: each adds a name to the next one."""
 
 
-def make_authority_folder(folder: Path, *, name: str, days: int) -> x509.Certificate:
-    """Make an authority in a new folder, and return its certificate."""
+def make_authority_folder(
+    folder: Path, *, name: str, days: int, after: Path | None = None
+) -> x509.Certificate:
+    """Make an authority in a new folder, and return its certificate.
+
+    `after` is the folder of the authority whose place it takes: while both are known, what that
+    one has revoked counts for the generations of this one's certificates too.
+    """
+    before = None if after is None else Authority(after).all_revoked_text()
     until = now() + timedelta(days=_checked(days))
     key = new_key()
     certificate = make_authority(key, name, until)
@@ -60,6 +69,8 @@ def make_authority_folder(folder: Path, *, name: str, days: int) -> x509.Certifi
         write_pem(temporary / CA, certificate.public_bytes(PEM))
         empty = make_revocations(certificate, key, {}, number=1)
         write_pem(temporary / REVOKED, empty.public_bytes(PEM))
+        if before is not None:
+            write_pem(temporary / BEFORE, before)
         make_folder(temporary / ISSUED)
     folder.chmod(0o700)
     return certificate
@@ -95,7 +106,10 @@ class Authority:
                 problem("days", days, f"<= {rest}: the authority's certificate ends {last:%F}")
             )
         with self._alone():
-            generation = next_generation(party, list(self.revoked()))
+            path = self.folder / REVOKED
+            lists = parse_revocations(self.all_revoked_text(), path)
+            serials = [entry.serial_number for each in lists for entry in each]
+            generation = next_generation(party, serials)
             if generation > MOST_REVOKED:
                 raise InputError(
                     f"{party}: was revoked {generation} times, the most are {MOST_REVOKED}:"
@@ -142,6 +156,12 @@ class Authority:
         """The serial numbers of the revocation list, and when each was revoked."""
         return {each.serial_number: each.revocation_date_utc for each in self._list()}
 
+    def all_revoked_text(self) -> bytes:
+        """The revocation lists of this authority and of those before it."""
+        before = self.folder / BEFORE
+        own = read_pem(self.folder / REVOKED)
+        return own + (read_pem(before) if before.exists() else b"")
+
     def _list(self) -> x509.CertificateRevocationList:
         path = self.folder / REVOKED
         (found,) = parse_revocations(read_pem(path), path)
@@ -150,8 +170,8 @@ class Authority:
         return found
 
     def _write_revoked(self, revoked: dict[int, datetime]) -> None:
-        number = self._list().extensions.get_extension_for_class(x509.CRLNumber).value.crl_number
-        made = make_revocations(self.certificate, self._key, revoked, number + 1)
+        number = (crl_number(self._list()) or 0) + 1
+        made = make_revocations(self.certificate, self._key, revoked, number)
         write_pem(self.folder / REVOKED, made.public_bytes(PEM))
 
     @contextmanager
@@ -235,29 +255,6 @@ def _requested(path: Path, party: Party) -> ec.EllipticCurvePublicKey:
     key = request.public_key()
     assert isinstance(key, ec.EllipticCurvePublicKey)
     return key
-
-
-def write_key(path: Path, key: Key) -> None:
-    """Write a private key that only its owner can read; one that is there is never replaced."""
-    try:
-        with torn_file(path) as temporary:  # of mode 0600
-            temporary.write_bytes(key_text(key))
-            with temporary.open("rb") as file:
-                os.fsync(file.fileno())
-            os.link(temporary, path)
-    except FileExistsError:
-        raise InputError(f"{path}: exists already; a key is never replaced") from None
-    except OSError as error:
-        raise FedrtError(f"{path}: cannot be written: {reason(error)}") from error
-
-
-def write_pem(path: Path, text: bytes) -> None:
-    """Write a PEM file that everybody may read, atomically."""
-
-    def fill(temporary: Path) -> None:
-        temporary.write_bytes(text)
-
-    write_whole(path, fill)
 
 
 def _make_folders(folder: Path) -> None:

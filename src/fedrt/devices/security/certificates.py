@@ -137,6 +137,14 @@ def party_of(item: x509.Certificate | x509.CertificateSigningRequest) -> Party |
         return None
 
 
+def crl_number(revocations: x509.CertificateRevocationList) -> int | None:
+    """The number of a revocation list, which grows from one to the next; None if it has none."""
+    try:
+        return revocations.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number
+    except (x509.ExtensionNotFound, x509.DuplicateExtension, ValueError):
+        return None
+
+
 def is_issued_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
     """Whether an authority has signed a certificate."""
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import threading
@@ -11,8 +12,7 @@ import grpc
 from fedrt.devices.security.files import Files
 from fedrt.devices.security.limits import Limits, Options
 from fedrt.devices.security.party import Party
-from fedrt.devices.security.reading import read_pem
-from fedrt.devices.security.trust import stamp_of
+from fedrt.devices.security.pem import read_pem
 from fedrt.errors import InputError
 from fedrt.validation import shown
 
@@ -52,10 +52,7 @@ class _Reload:
     def __init__(self, files: Files) -> None:
         self._files = files
         self._lock = threading.Lock()
-        self._stamps = self._stamps_now()
-
-    def _stamps_now(self) -> tuple[object, ...]:
-        return tuple(map(stamp_of, (self._files.ca, self._files.certificate, self._files.key)))
+        self._stamps = files.stamps()
 
     def configuration(self) -> grpc.ServerCertificateConfiguration:
         pair = read_pem(self._files.key), read_pem(self._files.certificate)
@@ -64,7 +61,7 @@ class _Reload:
     def __call__(self) -> grpc.ServerCertificateConfiguration | None:
         """A new configuration if a file has changed; None: go on with the one before."""
         with self._lock:
-            stamps = self._stamps_now()
+            stamps = self._files.stamps()
             if stamps == self._stamps:
                 return None
             self._stamps = stamps
@@ -77,12 +74,17 @@ class _Reload:
 
 
 def server_name(files: Files, expect: Party) -> str:
-    """The name by which TLS verifies a server: its role and name, and what was revoked of it.
-
-    Where it changes while a channel is open, the server's certificate was revoked: close the
-    channel and open another.
-    """
+    """The name by which TLS verifies a server: its role and name, and what was revoked of it."""
     return expect.host_name(files.trust().generation(expect))
+
+
+async def until_revoked(files: Files, expect: Party, every_s: float = Limits.recheck_s) -> None:
+    """Return when a server's certificate is revoked: its channel is then to be closed."""
+    trust = files.trust()
+    generation = trust.generation(expect)
+    while trust.generation(expect) == generation:
+        await asyncio.sleep(every_s)
+        trust.refresh()
 
 
 def check_address(address: str) -> str:

@@ -25,6 +25,8 @@ from fedrt.devices.security.rates import Rates
 _log = logging.getLogger(__name__)
 _caller: ContextVar[Party] = ContextVar("fedrt_caller")
 Code = grpc.StatusCode
+LINES_PER_S, LINES_AT_ONCE = 0.1, 3
+"""How often one refusal is logged: whoever is refused a thousand times fills no disk."""
 
 
 @dataclass(frozen=True)
@@ -84,17 +86,13 @@ class Gate:
         self._open: set[_Open] = set()
         self._count: Counter[Party] = Counter()
         self._rates = Rates(self._limits.calls_per_s, self._limits.burst)
+        self._lines = Rates(LINES_PER_S, LINES_AT_ONCE)
         self._recheck: asyncio.Task[None] | None = None
         self.interceptor = _Interceptor(self)
 
     async def admit(self, context: grpc.aio.ServicerContext, service: str) -> Party:
         """Who calls; ends the call with one clear line if it may not use the service."""
         return (await self._admitted(context, service)).party
-
-    def refusal(self, peer: Peer) -> str | None:
-        """Why a peer's certificate is not good any more; None if it is."""
-        self._trust.refresh()
-        return self._trust.refusal(peer.certificate)
 
     @asynccontextmanager
     async def call(self, context: grpc.aio.ServicerContext, service: str) -> AsyncIterator[None]:
@@ -123,7 +121,8 @@ class Gate:
         try:
             return self._check(context.auth_context(), service)
         except RefusedError as refused:
-            _log.info("refused %s: %s", context.peer(), refused.line)
+            if self._lines.take(refused.line):
+                _log.info("refused %s: %s", context.peer(), refused.line)
             await context.abort(refused.code, refused.line)
         raise AssertionError("abort raises")
 
@@ -136,7 +135,8 @@ class Gate:
         if peer is None:
             raise RefusedError(Code.UNAUTHENTICATED, "certificate: must name one party of a run")
         who = peer.party
-        if refusal := self.refusal(peer):
+        self._trust.refresh()
+        if refusal := self._trust.refusal(peer.certificate):
             raise RefusedError(Code.UNAUTHENTICATED, f"{who}: {refusal}")
         rule = self._rules.get(service)
         if rule is None or not rule.allows(who):
@@ -157,8 +157,9 @@ class Gate:
     async def _check_again(self) -> None:
         while self._open:
             await asyncio.sleep(self._limits.recheck_s)
+            self._trust.refresh()
             for each in list(self._open):
-                each.refusal = each.refusal or self.refusal(each.peer)
+                each.refusal = each.refusal or self._trust.refusal(each.peer.certificate)
                 if each.refusal is not None:
                     _log.info("cut off %s: %s", each.peer.party, each.refusal)
                     each.task.cancel()

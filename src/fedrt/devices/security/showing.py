@@ -13,7 +13,7 @@ from cryptography.x509.oid import NameOID
 from fedrt.devices.security.authority import Authority
 from fedrt.devices.security.certificates import now, party_of
 from fedrt.devices.security.party import DOMAIN, Party
-from fedrt.devices.security.reading import parse_certificates, read_pem
+from fedrt.devices.security.pem import parse_certificates, read_pem
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
@@ -11,9 +13,9 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from fedrt.devices.security.certificates import PEM, is_issued_by, now
+from fedrt.devices.security.certificates import crl_number, is_issued_by, now
 from fedrt.devices.security.party import Party, next_generation
-from fedrt.devices.security.reading import parse_certificates, parse_revocations, read_pem
+from fedrt.devices.security.pem import parse_certificates, parse_revocations, read_pem
 from fedrt.errors import InputError
 
 _log = logging.getLogger(__name__)
@@ -41,8 +43,7 @@ class Trust:
         self._paths = (ca, revoked)
         self._stamps: tuple[Stamp, Stamp] = (None, None)
         self._authorities: list[x509.Certificate] = []
-        self._revoked: dict[int, datetime] = {}
-        self._numbers: dict[bytes, int] = {}
+        self._lists = Revocations()
         self._read()
 
     def refresh(self) -> None:
@@ -61,7 +62,7 @@ class Trust:
             return f"certificate is not valid before {certificate.not_valid_before_utc:%F %T} UTC"
         if moment >= certificate.not_valid_after_utc:
             return f"certificate expired on {certificate.not_valid_after_utc:%F %T} UTC"
-        when = self._revoked.get(certificate.serial_number)
+        when = self._lists.revoked.get(certificate.serial_number)
         if when is not None:
             return f"certificate was revoked on {when:%F %T} UTC"
         if not any(_signed(certificate, authority) for authority in self._authorities):
@@ -70,7 +71,7 @@ class Trust:
 
     def generation(self, party: Party) -> int:
         """The least generation that a party's certificate must have."""
-        return next_generation(party, list(self._revoked))
+        return next_generation(party, list(self._lists.revoked))
 
     def _stamps_now(self) -> tuple[Stamp, Stamp]:
         return stamp_of(self._paths[0]), stamp_of(self._paths[1])
@@ -79,20 +80,42 @@ class Trust:
         self._stamps = self._stamps_now()  # first: a change while it is read is noticed later
         ca, revoked = self._paths
         authorities = parse_certificates(read_pem(ca), ca)
-        entries: dict[int, datetime] = {}
-        numbers = dict(self._numbers)
+        lists = Revocations()
         if revoked is not None:
-            for each in parse_revocations(read_pem(revoked), revoked):
-                signer = next((a for a in authorities if _has_signed(a, each)), None)
-                if signer is None:
-                    raise InputError(f"{revoked}: must be signed by the authority of {ca}")
-                number = each.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number
-                key = signer.public_bytes(PEM)
-                if number < numbers.get(key, 0):
-                    raise InputError(f"{revoked}: is older than the list that was read before")
-                numbers[key] = number
-                entries |= {entry.serial_number: entry.revocation_date_utc for entry in each}
-        self._authorities, self._revoked, self._numbers = authorities, entries, numbers
+            lists = read_lists(read_pem(revoked), revoked, authorities)
+            if lists.is_behind(self._lists, authorities):
+                raise InputError(f"{revoked}: is older than the list that was read before")
+        self._authorities, self._lists = authorities, lists
+
+
+@dataclass(frozen=True)
+class Revocations:
+    """What authorities have revoked: serial numbers, and the number of each authority's list."""
+
+    revoked: Mapping[int, datetime] = field(default_factory=dict)
+    numbers: Mapping[x509.Certificate, int] = field(default_factory=dict)
+
+    def is_behind(self, other: Revocations, authorities: Sequence[x509.Certificate]) -> bool:
+        """Whether an authority that still counts has a newer list among the others."""
+        return any(
+            number > self.numbers.get(signer, -1)
+            for signer, number in other.numbers.items()
+            if signer in authorities
+        )
+
+
+def read_lists(text: bytes, path: object, authorities: Sequence[x509.Certificate]) -> Revocations:
+    """The revocation lists of a PEM text, each of which one of the authorities must have signed."""
+    revoked: dict[int, datetime] = {}
+    numbers: dict[x509.Certificate, int] = {}
+    for each in parse_revocations(text, path):
+        signer = next((a for a in authorities if _has_signed(a, each)), None)
+        number = crl_number(each)
+        if signer is None or number is None:
+            raise InputError(f"{path}: must be signed by the authority, and have a number")
+        numbers[signer] = max(number, numbers.get(signer, 0))
+        revoked |= {entry.serial_number: entry.revocation_date_utc for entry in each}
+    return Revocations(revoked, numbers)
 
 
 def _has_signed(authority: x509.Certificate, revocations: x509.CertificateRevocationList) -> bool:

@@ -1,16 +1,19 @@
-"""Reading PEM files of certificates, keys, requests and revocation lists, with clear errors."""
+"""PEM files of certificates, keys, requests and revocation lists: reading and writing."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
-from fedrt.devices.security.certificates import Key, blocks, is_p256
-from fedrt.errors import InputError, reason
+from fedrt.devices.security.certificates import Key, blocks, is_p256, key_text
+from fedrt.errors import FedrtError, InputError, reason
+from fedrt.system.files import write_whole
 from fedrt.system.inputs import read_bytes
+from fedrt.system.torn import torn_file
 
 MOST_BYTES = 4 * 2**20
 """Bytes of a PEM file; a revocation list with 50,000 entries has 3 MB."""
@@ -77,3 +80,26 @@ def read_request(path: Path) -> x509.CertificateSigningRequest:
     if not good:
         raise InputError(f"{path}: must be signed with the ECDSA key over P-256 that it is for")
     return request
+
+
+def write_key(path: Path, key: Key) -> None:
+    """Write a private key that only its owner can read; one that is there is never replaced."""
+    try:
+        with torn_file(path) as temporary:  # of mode 0600
+            temporary.write_bytes(key_text(key))
+            with temporary.open("rb") as file:
+                os.fsync(file.fileno())
+            os.link(temporary, path)
+    except FileExistsError:
+        raise InputError(f"{path}: exists already; a key is never replaced") from None
+    except OSError as error:
+        raise FedrtError(f"{path}: cannot be written: {reason(error)}") from error
+
+
+def write_pem(path: Path, text: bytes) -> None:
+    """Write a PEM file that everybody may read, atomically."""
+
+    def fill(temporary: Path) -> None:
+        temporary.write_bytes(text)
+
+    write_whole(path, fill)

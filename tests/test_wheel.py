@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from support.paths import ROOT
 
+INSTALL_DEVICES = "needs cryptography, which is not installed: pip install 'fedrt[devices]'"
 INSTALL = "needs torch, which is not installed: pip install 'fedrt[learning]'"
 
 
@@ -83,6 +84,9 @@ def test_the_wheel_without_torch(installed, tmp_path):
         assert (done.returncode, done.stdout) == (2, ""), done.stderr
         assert done.stderr == f"{what}: {INSTALL}\n"
         assert os.listdir(tmp_path) == []
+    done = fedrt(installed, tmp_path, "enrol", "init", "ca")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"certificates: {INSTALL_DEVICES}\n"
     few = ("--set", "rounds.global_rounds=2", "--policies", "fedrt,fedrt-plus")
     done = fedrt(installed, tmp_path, "estimate", *few, "--out", "out")
     assert done.returncode == 0, done.stderr

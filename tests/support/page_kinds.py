@@ -21,7 +21,8 @@ def make(kind: str, out: Path) -> Path:
     """A folder of one kind: of a study, or of runs without training."""
     if kind in STUDIES:
         words, settings = STUDIES[kind]
-        assert main([*words, *as_options(FEW, *settings), "--json", "--out", str(out)]) == 0
+        options = as_options(FEW, *settings) if settings is not None else []
+        assert main([*words, *options, "--json", "--out", str(out)]) == 0
         return out
     policies, settings = RUNS[kind]
     estimate(tiny(FEW, *settings), policies, [0], out)
@@ -32,7 +33,9 @@ THREE = ("--policies", f"fedrt,ce-fedavg,{OWN[0]}")
 GRID = ("--vary", "bandwidth.scale=1,4", "--vary", "backhaul.scale=1,2")
 SPAN = ("--deadline", "5m", "--vary", "bandwidth.scale=0.5..8", "--allow-overspend")
 BOUNDED = f"fedrt,fedrt-joint,{OWN[0]}"
-STUDIES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+BENCH = ("--worlds", "digits", "--seeds", "0", "--jobs", "1")
+STUDIES: dict[str, tuple[tuple[str, ...], tuple[str, ...] | None]] = {
+    "bench": (("bench", *BENCH, "--policies", f"fedrt-plus,ce-fedavg,tifl,{OWN[0]}"), None),
     "sweep": (("sweep", "quickstart", *GRID, *THREE), (SHORT,)),
     "front": (("front", "quickstart", "--budgets", "0.5,1,4", *THREE), ()),
     "size": (("size", "quickstart", *SPAN, "--policy", OWN[0]), (SHORT,)),

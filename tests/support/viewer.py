@@ -6,6 +6,18 @@ import time
 
 from support.children import LIMIT_S
 
+SIDEWAYS = """() => {
+  const wide = Array.from(document.querySelectorAll("body *")).filter((element) => {
+    if (!element.getClientRects().length || element.closest(".tip")) return false;
+    const box = element.getBoundingClientRect();
+    const scrolls = element.scrollWidth > element.clientWidth + 1
+      && ["auto", "scroll"].includes(getComputedStyle(element).overflowX);
+    return scrolls || box.right > innerWidth + 0.5 || box.left < -0.5;
+  });
+  return wide.map((element) => `${element.tagName} ${element.id} ${element.className}`);
+}"""
+"""The parts of a page that stick out or have to be moved sideways to be read."""
+
 
 class Viewer:
     """A page in the browser that remembers what went wrong and who was asked for what."""
@@ -41,6 +53,10 @@ class Viewer:
         self.wait(
             "Object.values(fedrtPage.charts).every((c) => !c.element.offsetParent || !c.stale)"
         )
+
+    def sideways(self) -> list[str]:
+        """What sticks out of the tab at either side, or scrolls sideways in it."""
+        return self.run(SIDEWAYS)
 
     def choose(self, name: str, value: str) -> None:
         """Check a radio button of the page."""

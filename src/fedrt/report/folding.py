@@ -26,9 +26,9 @@ def folded_policy(name: str) -> str:
 
 
 def name_lines(name: str, width: int) -> list[str]:
-    """The name in parts that begin at a dot, underscore, colon, parenthesis or space."""
+    """The name in parts that begin at a dot, underscore, hyphen, colon, parenthesis or space."""
     lines = [""]
-    for part in re.findall(r"[._:( ]*[^._:( ]+|[._:( ]+", printable(name)):
+    for part in re.findall(r"[._:( -]*[^._:( -]+|[._:( -]+", printable(name)):
         if lines[-1] and len(lines[-1] + part) > width:
             lines.append("")
             part = part.lstrip(" ")

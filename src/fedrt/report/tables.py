@@ -39,8 +39,11 @@ def comparison_table(scenario: Scenario, results: Mapping[str, Sequence[Summary]
         caption=f"{caption}. vs: time, paired by seed." if against else caption,
     )
     table.add_column("policy", no_wrap=True)
-    for name in ("time", "energy", "over budget", *(f"vs {name}" for name in against)):
+    for name in ("time", "energy", "over budget"):
         table.add_column(name, justify="right")
+    for name in against:
+        # Wide enough for any percentage, so that a narrow terminal breaks none.
+        table.add_column(f"vs {name}", justify="right", overflow="fold", min_width=6)
     for policy, runs in results.items():
         time = over_seeds([run["total_time_s"] for run in runs])
         energy = over_seeds([run["energy_j_mean"] for run in runs])

@@ -73,6 +73,12 @@ def test_a_sweep_with_one_winner_one_policy_or_none_within_budgets():
     assert over == (
         "Some device is over its budget in every result; least time: fedrt, 4 s (x = 2)."
     )
+    some = points({"fedrt": of(9), "slow": of(99)}, {"fedrt": of(4, over=1), "slow": of(5, over=2)})
+    assert sweep_answer(some) == (
+        "Quickest with every device within its budget: fedrt at 1 of 2 points, 9 s (x = 1). At"
+        " 1 point no policy keeps every budget. Some device is over its budget in 2 of 4 results:"
+        " fedrt (1) and slow (1)."
+    )
     stopped = points({}, infeasible={"fedrt": "not enough energy"})
     assert sweep_answer(stopped) == "No policy could run at any point."
 

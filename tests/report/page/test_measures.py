@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 from support.tiny import as_options
 
 from fedrt.cli import main
@@ -96,3 +99,19 @@ def test_words():
     assert (rmse.say(math.pi), ACCURACY.say(0.5)) == ("3.142", "50.00%")
     assert (rmse.say_difference(-0.25), ACCURACY.say_difference(0.01)) == ("-0.25", "+1.00")
     assert ACCURACY.say_difference(1e-9) == "0.00"
+
+
+def test_a_run_whose_loss_is_no_number_any_more_says_so(trained_run, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(trained_run, run)
+    table = parquet.read_table(run / "rounds.parquet")
+    assert not any("finite" in note for note in collect([run])["notes"])
+    # A round in which nobody trained, with numbers after it, is no reason for a note.
+    nan, place = math.nan, table.column_names.index("loss")
+    losses = {(1, 2, nan, math.inf, nan): 3, (nan,) * 5: 1, (1, nan, 1, 1, 1): None}
+    for loss, since in losses.items():
+        column = pa.array(map(float, loss), pa.float64())
+        parquet.write_table(table.set_column(place, "loss", column), run / "rounds.parquet")
+        notes = [note for note in collect([run])["notes"] if "finite" in note]
+        said = f"run: the loss is not a finite number from round {since} on"
+        assert notes == ([] if since is None else [said])

@@ -9,16 +9,6 @@ from fedrt.report.page.write import write_page
 
 PHONE = 390
 HIGH = 14_000
-SIDEWAYS = """(width) => {
-  const wide = Array.from(document.querySelectorAll("body *")).filter((element) => {
-    if (!element.getClientRects().length || element.closest(".tip")) return false;
-    const box = element.getBoundingClientRect();
-    const scrolls = element.scrollWidth > element.clientWidth + 1
-      && ["auto", "scroll"].includes(getComputedStyle(element).overflowX);
-    return scrolls || box.right > width + 0.5 || box.left < -0.5;
-  });
-  return wide.map((element) => `${element.tagName} ${element.id} ${element.className}`);
-}"""
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +36,7 @@ def look(view, folder, **options):
 def check_width(page) -> None:
     """Nothing is wider than the phone, and no part of the page has to be moved sideways."""
     assert page.run("document.documentElement.scrollWidth") <= PHONE
-    assert page.run(SIDEWAYS, PHONE) == []
+    assert page.sideways() == []
     assert page.errors == []
     assert page.run("window.broken") is None
 
@@ -58,7 +48,11 @@ def test_no_kind_of_page_scrolls_sideways(kind, folders, view):
 
 @pytest.mark.parametrize("name", ["compared", "trained_run"])
 def test_neither_does_a_comparison_nor_a_trained_run(name, request, view):
-    check_width(look(view, request.getfixturevalue(name), width=PHONE))
+    page = look(view, request.getfixturevalue(name), width=PHONE)
+    check_width(page)
+    # Nor do their tables in a window of usual width.
+    page.resize(1200)
+    assert page.sideways() == []
 
 
 def test_a_row_of_a_table_is_a_card_with_the_names_of_its_numbers(folders, view):

@@ -260,6 +260,9 @@ def test_the_table_and_the_curves_in_the_browser(made, view):
     assert [line["name"] for line in lines] == [*METHODS[:4], "my:Own"]
     cell = kept["femnist/my.Own-0"].rounds["accuracy"]
     assert lines[-1]["data"] == [[t + 1, pytest.approx(100 * cell[t])] for t in (1, 3)]
+    page.resize(390)
+    page.run("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    assert page.sideways() == []
     assert len(page.series("chart-study-0-0-0")) == 4
     stock = page.tab.locator("#study-0-cells").inner_text()
     assert "cells are missing" in stock

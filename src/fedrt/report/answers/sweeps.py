@@ -37,6 +37,9 @@ def sweep_answer(data: Mapping[str, Any]) -> str:
         return f"Some device is over its budget in every result; least time: {_who(first)}."
     names = {each.policy for each in every}
     words = [_winners(best, len(points)) if len(names) > 1 else _range(best, len(points))]
+    none = len(points) - len(best)
+    if none and len(names) > 1:
+        words.append(f"At {plural(none, 'point')} no policy keeps every budget.")
     return " ".join([*words, over_words(every)])
 
 

@@ -63,7 +63,7 @@ def _collect(paths: Sequence[Path], cache: Cache) -> dict[str, Any]:
     if len(lines) > MOST_LINES:
         notes.append(f"the first {MOST_LINES} of {len(lines)} lines are shown")
         lines = lines[:MOST_LINES]
-    notes += [*_branches(runs), *_step_ups(runs)]
+    notes += [*_branches(runs), *_step_ups(runs), *_diverged(runs)]
     details = _details(lines, found.problems, notes, cache)
     return {
         "version": __version__,
@@ -136,6 +136,18 @@ def _step_ups(runs: Sequence[PageRun]) -> list[str]:
         found = (run.said.summary or {}).get("stepped_up")
         if isinstance(found, Mapping) and isinstance(found.get("count"), int):
             lines.append(f"{run.path.name}: codecs were stepped up {found['count']} times")
+    return lines
+
+
+def _diverged(runs: Sequence[PageRun]) -> list[str]:
+    """A line for every run whose loss is no finite number from some round to the last."""
+    lines = []
+    for run in runs:
+        loss = run.rounds.get("loss") if run.trained else None
+        if loss is None or not run.done or np.isfinite(loss[-1]):
+            continue
+        first = int(np.flatnonzero(np.isfinite(loss))[-1]) + 2 if np.isfinite(loss).any() else 1
+        lines.append(f"{run.path.name}: the loss is not a finite number from round {first} on")
     return lines
 
 

@@ -21,7 +21,7 @@ function benchOption(study) {
   });
   return {
     describe: `percent above the bound of ${study.policies.map((p) => p.name).join(", ")} on ${plural(worlds.length, "world")}`,
-    key: [...study.policies.map(({ name, style }) => [swatch(style), name]), ...(over.length ? [OVER_KEY()] : [])],
+    key: [...study.policies.map(({ name, style }) => [swatch(style), name]), ...(over.length ? [OVER_KEY("some device over its energy limit")] : [])],
     grid: { left: 112, right: 22, top: 12, bottom: 48 },
     xAxis: axis("percent above the bound", { type: "log", min: least, axisLabel: { formatter: (v) => sayNumber(v, 2) } }),
     yAxis: axis("", { type: "category", data: names, inverse: true, axisLabel: { hideOverlap: false } }),
@@ -43,7 +43,7 @@ function benchSummary(study) {
   const rows = study.policies.map((each) => [
     make("span", {}, swatch(each.style), each.name),
     sayAbove(each.mean), sayAbove(each.most), each.most_on ?? "–", each.worlds, each.first,
-    each.over_worlds ? marked(`on ${plural(each.over_worlds, "world")}`, "over") : "none",
+    each.over_worlds ? marked(`▲ on ${plural(each.over_worlds, "world")}`, "over") : "none",
     each.energy === null ? "–" : sayAbove(each.energy - 1),
   ]);
   fillTable(table, ["policy", "above the bound, mean", "most", "on", "worlds", "first on", "over budget", "energy against fedrt"], rows);
@@ -72,7 +72,7 @@ function benchNumbers(study) {
   const rows = study.worlds.flatMap((world) =>
     world.rows.map((each) => [
       world.name, each.name, each.above === null ? "–" : sayAbove(each.above), sayJoules(each.energy_j),
-      each.over_j ? marked(`${sayNumber(each.over_devices, 3)} devices, ${sayJoules(each.over_j)}`, "over") : "none",
+      each.over_j ? marked(`▲ ${sayNumber(each.over_devices, 3)} devices, ${sayJoules(each.over_j)}`, "over") : "none",
       each.work.join(", ") || "the same",
     ]),
   );
@@ -104,7 +104,7 @@ function benchLearned(study, number) {
   const table = make("table", { class: "cards" });
   const rows = study.learned.map((each) => [
     each.name, `${each.world}, ${plural(each.seeds, "unseen seed")}`, sayTime(each.time_s),
-    each.over_j ? marked(`${sayJoules(each.over_j)}${"fedrt-plus" in each.over_beside ? ` (fedrt-plus ${sayJoules(each.over_beside["fedrt-plus"])})` : ""}`, "over") : "none",
+    each.over_j ? marked(`▲ ${sayJoules(each.over_j)}${"fedrt-plus" in each.over_beside ? ` (fedrt-plus ${sayJoules(each.over_beside["fedrt-plus"])})` : ""}`, "over") : "none",
     Object.entries(each.against).map(([name, share]) => `${sayAbove(share)} against ${name}`).join(", "),
   ]);
   fillTable(table, ["policy", "world", "time", "over budget", "time against others"], rows);

@@ -19,7 +19,7 @@ function panelPoints(study, state) {
 const shownPolicies = (study, state) => study.policies.filter(({ name }) => !state.hidden.has(name));
 // Earlier markers are larger, so that those of equal values show around the later ones.
 const markerSize = (place, count) => 8 + Math.min(6, 1.2 * (count - 1 - place));
-const OVER_KEY = () => [ring(), "some device over its budget"];
+const OVER_KEY = (words = "some device over its budget") => [ring(), words];
 
 function sweepOption(study, state) {
   const points = panelPoints(study, state);

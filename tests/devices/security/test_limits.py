@@ -313,7 +313,8 @@ def test_the_page_has_the_limits():
         f"| a connection without a call | {limits.idle_s:g} s |",
         f"of a party | {limits.calls_per_connection}; {limits.calls_per_caller} |",
         f"| {limits.calls_per_s:g} a second, {limits.burst} at once |",
-        f"| {limits.ping_s:g} s, then {limits.pong_s:g} s for",
+        f"| {limits.ping_s:g} s, then {limits.unreachable_s:g} s until the machine acknowledges a"
+        f" ping, {limits.stalled_s:g} s until the process answers |",
         f"checked again every {limits.recheck_s:g} s",
     ):
         assert text in table

@@ -32,8 +32,12 @@ class Limits:
     idle_s: float = 300.0
     """A connection without a call is closed after this."""
     ping_s: float = 20.0
-    """A silent connection is asked for a sign of life, and closed if `pong_s` pass without one."""
-    pong_s: float = 10.0
+    """After so long a silence a connection is asked for a sign of life."""
+    unreachable_s: float = 20.0
+    """A machine that does not acknowledge any packet for so long is taken for gone."""
+    stalled_s: float = 600.0
+    """A process that does not answer for so long is taken for gone. Its answer stands in a queue
+    behind what is being uploaded: on a slow link minutes may pass."""
     recheck_s: float = 2.0
     """How often the certificates of open calls are checked again."""
 
@@ -78,7 +82,8 @@ class Limits:
             ("grpc.max_metadata_size", self.metadata_bytes),
             ("grpc.absolute_max_metadata_size", self.metadata_bytes),
             ("grpc.keepalive_time_ms", _ms(self.ping_s)),
-            ("grpc.keepalive_timeout_ms", _ms(self.pong_s)),
+            ("grpc.keepalive_timeout_ms", _ms(self.unreachable_s)),  # TCP_USER_TIMEOUT
+            ("grpc.http2.ping_timeout_ms", _ms(self.stalled_s)),
             ("grpc.keepalive_permit_without_calls", 1),
         ]
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from fedrt.api import data_import as data_import
     from fedrt.api import data_list as data_list
     from fedrt.api import data_show as data_show
+    from fedrt.api import data_split as data_split
     from fedrt.api import enrol_init as enrol_init
     from fedrt.api import enrol_request as enrol_request
     from fedrt.api import enrol_revoke as enrol_revoke
@@ -93,7 +94,7 @@ else:
         {
             "api": (
                 "ComparisonResult Page RunResult StudyResult bench bound check compare "
-                "data_fetch data_import data_list data_show enrol_init enrol_request "
+                "data_fetch data_import data_list data_show data_split enrol_init enrol_request "
                 "enrol_revoke enrol_show enrol_sign estimate export front plan report "
                 "reproduce run scenario size sweep trace_convert watch"
             ),

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import shutil
+import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import fedrt
+from fedrt.data.catalogue import channel_stats, load_dataset
+from fedrt.data.digest import data_digest
 
 CELLS = Path(__file__).parents[2] / "results" / "cells"
 
@@ -31,6 +35,57 @@ def test_who_holds_what_is_a_table_and_a_picture(tmp_path):
     assert fedrt.data_show("quickstart", seed=3, save=False).path is None
     with pytest.raises(fedrt.InputError, match="exists already"):
         fedrt.data_show("quickstart", out=out)
+
+
+def test_samples_are_split_into_a_file_for_each_party(tmp_path):
+    settings = {"fleet.num_devices": 8, "learning.partition": {"kind": "bootstrap"}}
+    settings["learning.partition"]["samples_per_device"] = 30
+    out = tmp_path / "new" / "files"
+    done = fedrt.data_split("quickstart", seed=3, settings=settings, out=out)
+    shown = fedrt.data_show("quickstart", seed=3, settings=settings, save=False)
+    names = {"server.npz", *(f"device-{n}.npz" for n in range(8))}
+    assert {file.name for file in out.iterdir()} == names
+    assert (done.path, done.samples, done.test_samples) == (out, (30,) * 8, 359)
+    dataset = load_dataset("digits")
+    for number, part in enumerate(shown.parts):
+        file = out / f"device-{number}.npz"
+        assert file.stat().st_mode & 0o077 == 0
+        with np.load(file, allow_pickle=False) as held:
+            np.testing.assert_array_equal(held["x"], dataset.train_images[part])
+            np.testing.assert_array_equal(held["y"], dataset.train_labels[part])
+            assert (int(held["device"]), int(held["seed"])) == (number, 3)
+            assert str(held["data_digest"]) == done.data_digest == data_digest(dataset)
+    with np.load(out / "server.npz", allow_pickle=False) as held:
+        np.testing.assert_array_equal(held["x"], dataset.test_images)
+    # With the printed lines inputs are normalised as by default, to the bit.
+    given = tomllib.loads(done.normalise)["learning"]["normalise"]
+    wanted = channel_stats(dataset.train_images)
+    assert [given["mean"], given["deviation"]] == [float(value[0]) for value in wanted]
+    more = settings | {"learning.normalise": given}
+    assert fedrt.data_split("quickstart", out=tmp_path / "b", settings=more).normalise is None
+    with pytest.raises(fedrt.InputError, match="exists already"):
+        fedrt.data_split("quickstart", out=out)
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_a_split_that_fails_leaves_nothing_behind(error, tmp_path, monkeypatch):
+    saved, savez = [], np.savez
+
+    def fails(file, **arrays):
+        saved.append(file.name)
+        if len(saved) == 4:
+            raise error
+        savez(file, **arrays)
+
+    monkeypatch.setattr(np, "savez", fails)
+    with pytest.raises((fedrt.FedrtError, KeyboardInterrupt)):
+        fedrt.data_split("quickstart", out=tmp_path / "files")
+    assert len(saved) == 4
+    assert list(tmp_path.iterdir()) == []
+    held = {"learning.device_evaluation": {"held_out": 0.2}}
+    with pytest.raises(fedrt.InputError, match="not there for real devices"):
+        fedrt.data_split("quickstart", settings=held, out=tmp_path / "new" / "files")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_data_that_are_not_known_are_refused(tmp_path):

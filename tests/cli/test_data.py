@@ -206,3 +206,29 @@ def test_an_import_of_nothing_makes_no_folder(tmp_path, capsys):
     args = ["data", "import", "mnist", str(tmp_path / "empty"), "--data-dir", str(target)]
     assert main(args) == 2
     assert not target.exists()
+
+
+def test_split_says_what_it_wrote_and_loads_no_torch(tmp_path):
+    code = (
+        f"import sys; from fedrt.cli import main; out = {str(tmp_path / 'files')!r};"
+        "args = ['data', 'split', 'quickstart', '--seed', '2', '--out', out];"
+        "print(main(args), main(args));"
+        "from fedrt.learning.remote import LocalTrainer; from fedrt.scenario import load_scenario;"
+        "given = load_scenario('quickstart', ['learning.normalise=false']);"
+        "print(LocalTrainer.open(given, 2, 1, out + '/device-1.npz').samples);"
+        "print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    lines = done.stdout.decode().splitlines()
+    assert lines[0] == (
+        f"{tmp_path / 'files'}: 20 devices with 71 to 72 samples each, device-0.npz and so on;"
+    )
+    assert lines[1].startswith("server.npz with 359 test samples; data digest ")
+    assert lines[3] == "[learning.normalise]"
+    assert lines[-3] == "0 2"
+    assert int(lines[-2]) in (71, 72)
+    assert lines[-1] == "False"
+    assert (
+        done.stderr.decode()
+        == f"{tmp_path / 'files'}: exists already; give another --out or" + (" remove it\n")
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import io
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,9 +12,9 @@ from fedrt.data.digest import data_digest
 from fedrt.data.partitions import load_divided
 from fedrt.data.split import TEST_FILE, device_file, write_files
 from fedrt.learning.remote import (
+    Averaged,
     EdgeModel,
     Evaluator,
-    LocalResult,
     LocalTrainer,
     gossip_orders,
     mean_loss,
@@ -39,6 +39,14 @@ def six(*settings: str) -> Scenario:
     return trained(*SIX, *settings)
 
 
+def through_file(state: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays as a file keeps them."""
+    file = io.BytesIO()
+    np.savez(file, allow_pickle=False, **state)
+    file.seek(0)
+    return dict(np.load(file, allow_pickle=False))
+
+
 def split(folder: Path, scenario: Scenario, seed: int = 0) -> Path:
     """The files of all parties in a folder."""
     edge_of_device = edge_of_devices(scenario)
@@ -56,7 +64,8 @@ class Parties:
     seed: int = 0
     devices: dict[int, LocalTrainer] = field(default_factory=dict)
     edges: list[EdgeModel] = field(default_factory=list)
-    tampered: Callable[[int, LocalResult], LocalResult] = lambda device, result: result
+    done: list[list[Averaged]] = field(default_factory=list)
+    """What the edge servers averaged, for each edge round."""
 
     def __post_init__(self) -> None:
         self.evaluator = Evaluator.open(self.scenario, self.seed, self.folder / TEST_FILE)
@@ -65,9 +74,11 @@ class Parties:
         for edge in range(self.scenario.fleet.num_edges):
             self.edges.append(self.edge(edge))
 
-    def device(self, number: int) -> LocalTrainer:
+    def device(self, number: int, state=None) -> LocalTrainer:
         file = self.folder / device_file(number)
-        return LocalTrainer.open(self.scenario, self.seed, number, file, self.evaluator.inputs)
+        made = LocalTrainer.open(self.scenario, self.seed, number, file, self.evaluator.inputs)
+        made.restore(through_file(state or {}))
+        return made
 
     def edge(self, number: int) -> EdgeModel:
         return EdgeModel.open(self.scenario, self.seed, number, self.evaluator.inputs)
@@ -75,13 +86,12 @@ class Parties:
     def restart(self) -> None:
         """Every device and edge server anew, from what it has saved."""
         for number, old in self.devices.items():
-            self.devices[number] = self.device(number)
-            self.devices[number].restore(old.state())
+            self.devices[number] = self.device(number, old.state())
         for number, held in enumerate(self.edges):
             self.edges[number] = self.edge(number)
-            self.edges[number].restore({k: v.copy() for k, v in held.state().items()})
+            self.edges[number].restore(through_file(held.state()))
 
-    def train(self, turn) -> list:
+    def train(self, turn, *, restarts: bool = False) -> list[Averaged]:
         """One edge round as it was planned; what every edge server averaged."""
         seen, plan, came = turn.seen, turn.plan, turn.outcome.delivered
         names = None
@@ -98,9 +108,14 @@ class Parties:
             for order in orders:
                 device, model = self.devices[order.device], edge.model()
                 result = device.train(order, model)
-                results[order.device] = self.tampered(order.device, result)
+                if restarts:
+                    # It loses the answer, starts again, and is told then that it arrived.
+                    device = self.devices[order.device] = self.device(order.device, device.state())
+                assert edge.problem(result, order) is None
+                results[order.device] = result
                 device.settle(True)
             done.append(edge.average(seen.t, seen.r, orders, results))
+        self.done.append(done)
         return done
 
     def mix(self, t: int, gossip, *, stop_at: int | None = None) -> None:
@@ -128,7 +143,7 @@ def carry_out(parties: Parties, rounds: list[GlobalRound], watch, *, restarts: b
     for done in rounds:
         averaged = []
         for turn in done.edge_rounds:
-            averaged.append(parties.train(turn))
+            averaged.append(parties.train(turn, restarts=restarts))
             watch("trained", turn.t, turn.r)
             if restarts:
                 parties.restart()

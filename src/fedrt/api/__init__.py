@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fedrt.api.files.datasets import data_list as data_list
     from fedrt.api.files.datasets import data_show as data_show
     from fedrt.api.files.reproduction import reproduce as reproduce
+    from fedrt.api.files.splitting import data_split as data_split
     from fedrt.api.models import export as export
     from fedrt.api.pages import report as report
     from fedrt.api.pages import watch as watch
@@ -45,6 +46,7 @@ else:
             "estimates": "estimate front sweep",
             "files.bench": "bench",
             "files.datasets": "data_fetch data_import data_list data_show",
+            "files.splitting": "data_split",
             "files.reproduction": "reproduce",
             "models": "export",
             "pages": "report watch",

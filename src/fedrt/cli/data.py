@@ -1,4 +1,4 @@
-"""`fedrt data list | show | import | fetch`."""
+"""`fedrt data list | show | split | import | fetch`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ MOST_ROWS = 40
 
 def add(commands: Commands[Parser]) -> None:
     """Add the commands to the parser."""
-    text = "list, show, import and fetch data sets"
+    text = "list, show, split, import and fetch data sets"
     data = commands.add_parser("data", help=text, description=text)
     actions = data.add_subparsers(metavar="ACTION", required=True)
     listed = add_command(actions, "list", run_list, "which data sets are there, and where")
     show = add_command(actions, "show", run_show, "who holds what: a table and a picture")
+    divided = add_command(
+        actions, "split", run_split, "one file of samples for each real device, and the server's"
+    )
     brought = add_command(
         actions, "import", run_import, "check a data set's original files and keep them as one"
     )
@@ -32,18 +35,24 @@ def add(commands: Commands[Parser]) -> None:
         default="quickstart",
         help="a shipped scenario or a TOML file; default: quickstart",
     )
-    show.add_argument("--seed", default="0", metavar="N", help="default: 0")
+    divided.add_argument("scenario", help="a shipped scenario or a TOML file")
+    for command in (show, divided):
+        command.add_argument("--seed", default="0", metavar="N", help="default: 0")
     show.add_argument(
         "--out",
         metavar="FILE",
         help="the picture, .png, .svg or .pdf; must not exist yet;"
         " default: runs/data-SCENARIO-SEED.png",
     )
-    add_settings(show)
+    divided.add_argument(
+        "--out", metavar="DIR", required=True, help="the folder; must not exist yet"
+    )
+    for command in (show, divided):
+        add_settings(command)
     for command in (brought, fetch):
         command.add_argument("name", metavar="NAME", help="cifar10, mnist, fmnist or femnist")
     brought.add_argument("folder", metavar="DIR", help="where the original files are")
-    for command in (listed, show, brought, fetch):
+    for command in (listed, show, divided, brought, fetch):
         add_data_dir(command)
 
 
@@ -84,6 +93,28 @@ def run_show(args: argparse.Namespace) -> None:
     _print_parts(found)
     if found.path is not None:
         print(f"picture in {found.path}")
+
+
+def run_split(args: argparse.Namespace) -> None:
+    """Write every device's samples and the server's to files of their own."""
+    import fedrt
+
+    found = fedrt.data_split(
+        args.scenario,
+        seed=args.seed,
+        settings=args.settings,
+        out=args.out,
+        data_dir=args.data_dir,
+    )
+    for line in found.notes:
+        print(line, file=sys.stderr)
+    devices, least, most = len(found.samples), min(found.samples), max(found.samples)
+    each = f"{least}" if least == most else f"{least} to {most}"
+    print(f"{found.path}: {devices} devices with {each} samples each, device-0.npz and so on;")
+    print(f"server.npz with {found.test_samples:,} test samples; data digest {found.data_digest}")
+    if found.normalise is not None:
+        print("real devices need the statistics of all samples in the scenario:")
+        print(found.normalise, end="")
 
 
 def _print_parts(found: DividedData) -> None:

@@ -6,6 +6,7 @@ that a run draws for it are the same in its own file.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,7 +80,8 @@ def write_files(
 
 def _write(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
     try:
-        with path.open("xb") as file:
+        # For its owner's eyes alone.
+        with open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
             np.savez(file, allow_pickle=False, **arrays)
     except OSError as error:
         raise FedrtError(f"{path}: cannot be written: {reason(error)}") from error

@@ -15,7 +15,7 @@ from fedrt.cli import main
 from fedrt.devices.security import Files, Party
 from fedrt.devices.security.certificates import PEM, make_request, new_key
 from fedrt.devices.security.pem import read_certificate, read_pem, write_pem
-from fedrt.errors import InputError
+from fedrt.errors import FedrtError, InputError
 
 
 @pytest.fixture
@@ -116,6 +116,10 @@ def test_revoked_certificates_are_on_the_list(here, capsys):
         ),
         (["sign", "ca", "--role", "device", "--name", "e", "--host", "x"], 'host = ["x"]: must be'),
         (["sign", "ca", "--role", "edge", "--name", "e", "--request", "no"], "no: cannot be read"),
+        (
+            ["sign", "ca", "--role", "edge", "--name", "e", "--out", "ca/ca.pem"],
+            "ca/ca.pem: is no folder; give another --out",
+        ),
         (["revoke", "ca", "device-9"], '"device-9": ca has issued no certificate to it'),
         (["show", "nowhere"], "nowhere: does not exist"),
         (["show", "ca/ca.key"], "ca/ca.key: must have a certificate (PEM)"),
@@ -126,6 +130,18 @@ def test_bad_input_is_one_line_and_leaves_nothing(here, capsys, words, said):
     capsys.readouterr()
     assert enrol(*words) == 2
     assert capsys.readouterr().err.splitlines()[0].startswith(said)
+    assert sorted(here.rglob("*")) == before
+
+
+def test_nothing_is_left_where_writing_fails(here, monkeypatch, capsys):
+    def full(path, text):
+        raise FedrtError(f"{path.name}: cannot be written: No space left on device")
+
+    before = sorted(here.rglob("*"))
+    monkeypatch.setattr("fedrt.devices.security.authority.write_pem", full)
+    assert enrol("sign", "ca", "--role", "device", "--name", "device-0") == 1
+    assert enrol("init", "other") == 1
+    assert "No space left on device" in capsys.readouterr().err
     assert sorted(here.rglob("*")) == before
 
 

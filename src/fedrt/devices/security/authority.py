@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from fedrt.devices.security.certificates import (
     PEM,
+    Key,
     crl_number,
     host_names,
     make_authority,
@@ -218,6 +219,8 @@ def enrol_party(
     already is never replaced, a certificate with `overwrite` alone.
     """
     files = Files.in_folder(folder, party.name)
+    if os.path.lexists(folder) and not folder.is_dir():
+        raise InputError(f"{folder}: is no folder; give another `out`")
     _refuse_present(files, with_key=request is None, overwrite=overwrite)
     key = None
     if request is None:
@@ -226,13 +229,24 @@ def enrol_party(
     else:
         public = _requested(request, party)
     made = authority.sign(party, public, hosts=hosts, days=days)
-    _make_folders(folder)
+    if os.path.lexists(folder):
+        _fill(folder, authority, party, made, key)
+    else:
+        with whole_folder(folder) as temporary:
+            _fill(temporary, authority, party, made, key)
+    return made
+
+
+def _fill(
+    folder: Path, authority: Authority, party: Party, made: x509.Certificate, key: Key | None
+) -> None:
+    """Write a party's files into a folder, the certificate last."""
+    files = Files.in_folder(folder, party.name)
     if key is not None:
         write_key(files.key, key)
     for name in (CA, REVOKED):
         write_pem(folder / name, read_pem(authority.folder / name))
     write_pem(files.certificate, made.public_bytes(PEM))
-    return made
 
 
 def _refuse_present(files: Files, *, with_key: bool, overwrite: bool) -> None:

@@ -128,8 +128,10 @@ class Parties:
                 sent = {j: self.edges[j].message_to(c, step) for j in order.neighbours}
                 if step == stop_at:
                     self.restart()
+                    self.edges[c].begin(order)
                 self.edges[c].receive(step, sent)
         for edge in self.edges:
+            edge.end()
             edge.end()
 
     def metrics(self, t: int, averaged: list) -> dict[str, float]:

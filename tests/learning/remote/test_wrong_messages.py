@@ -216,6 +216,124 @@ def test_a_wrong_message_of_a_neighbour_changes_nothing(codec, tmp_path):
         edge.message_to(3, 0)
 
 
+def test_a_gossip_goes_on_when_it_is_ordered_again_and_ends_once(tmp_path):
+    edge, other = gossiping(tmp_path, "int8")
+    order = edge.gossip.order
+    edge.held.models = edge.held.models + 1
+    with pytest.raises(InputError, match="the gossip of round 0 goes on"):
+        edge.begin(replace(order, t=1))
+    edge.receive(0, {1: other.message_to(0, 0)})
+    edge.begin(order)
+    assert edge.gossip.step == 1
+    edge.end()
+    mixed = edge.model()
+    edge.held.models = edge.held.models + 1
+    edge.end()
+    edge.begin(order)
+    edge.abandon()
+    assert edge.model() != mixed
+
+
+WRONG_ORDERS = [
+    {"neighbours": (0,)},
+    {"neighbours": (2, 1), "weights": (0.2, 0.2), "coded_weights": (0.2, 0.2)},
+    {"weights": (0.1, 0.2)},
+    {"weights": (nan,)},
+    {"steps": -1},
+    {"codec": "top-k"},
+]
+
+
+@pytest.mark.parametrize("changes", WRONG_ORDERS)
+def test_a_gossip_that_nobody_orders_does_not_begin(changes, tmp_path):
+    scenario = six()
+    edge = Parties(split(tmp_path, scenario), scenario).edges[0]
+    good = GossipOrder(0, 0.5, (1,), (0.5,), 1)
+    with pytest.raises(InputError, match="edge 0: a gossip with"):
+        edge.begin(replace(good, **changes))
+    edge.begin(good)
+
+
+def test_after_an_abandoned_gossip_servers_know_the_same_of_each_other(tmp_path):
+    edges = gossiping(tmp_path, "int4")
+    edges[0].held.models = edges[0].held.models + 0.1
+    one, two = edges
+    for edge, j in ((one, 1), (two, 0)):
+        edge.gossip.order = None
+        edge.begin(GossipOrder(0, 0.5, (j,), (0.5,), 2, "int4"))
+    # One of them has made a step of which the other has not heard.
+    before = two.model()
+    one.receive(0, {1: two.message_to(0, 0)})
+    one.abandon()
+    two.abandon()
+    assert two.model() == before
+    for edge, j in ((one, 1), (two, 0)):
+        edge.begin(GossipOrder(1, 0.5, (j,), (0.5,), 6, "int4"))
+    for step in range(6):
+        sent = two.message_to(0, step), one.message_to(1, step)
+        one.receive(step, {1: sent[0]})
+        two.receive(step, {0: sent[1]})
+    known = [
+        {
+            tuple(pair): row
+            for pair, row in zip(
+                e.gossip.copies.pairs.tolist(), e.gossip.copies.held.numpy(), strict=True
+            )
+        }
+        for e in edges
+    ]
+    for pair, row in known[0].items():
+        np.testing.assert_array_equal(known[1][pair], row)
+    apart = one.distance_to(two.model())
+    one.end()
+    two.end()
+    assert one.distance_to(two.model()) < 0.1 * apart
+
+
+def test_no_round_is_averaged_twice(tmp_path):
+    parties, orders, results = round_of(tmp_path)
+    edge = parties.edges[0]
+    edge.average(0, 0, orders, results)
+    after, again = edge.model(), parties.edge(0)
+    again.restore(edge.state())
+    for each in (edge, again):
+        with pytest.raises(InputError, match=r"round \(0, 0\): has averaged \(0, 0\)"):
+            each.average(0, 0, orders, results)
+        assert each.model() == after
+
+
+def test_orders_that_no_edge_server_gives_are_refused(tmp_path):
+    parties, orders, _ = round_of(tmp_path)
+    model = parties.edges[0].model()
+    for changes in ({"local_steps": -1}, {"t": -1}, {"local_steps": 10**7}, {"codec": "zip"}):
+        with pytest.raises(MessageError, match="an order"):
+            parties.devices[0].train(replace(orders[0], **changes), model)
+
+
+@pytest.mark.parametrize("upload", ["none", "int4", "top-k", "float16"])
+def test_whatever_bytes_come_there_is_a_reason_or_a_finite_model(upload, tmp_path):
+    parties, orders, results = round_of(tmp_path, f"learning.upload={upload}", *NORMED)
+    edge, good = parties.edges[0], results[0].message
+    rng, reasons = np.random.default_rng(5), set()
+    for _ in range(400):
+        raw = np.frombuffer(good, dtype=np.uint8).copy()
+        match rng.integers(3):
+            case 0:
+                raw = raw[: rng.integers(len(raw))]
+            case 1:
+                place = rng.integers(len(raw), size=rng.integers(1, 9))
+                raw[place] = rng.integers(256, size=len(place))
+            case _:
+                raw = rng.integers(256, size=rng.integers(2 * len(raw)), dtype=np.uint8)
+        sent = replace(results[0], message=raw.tobytes())
+        reason = edge.problem(sent, orders[0])
+        reasons.add(reason)
+        if reason is None:
+            # Numbers that go as they are may be others; the message is one all the same.
+            assert len(sent.message) == len(good)
+    assert len(reasons) > 10
+
+
 def test_files_and_states_of_others_are_refused(tmp_path):
     scenario = six()
     split(tmp_path, scenario)

@@ -119,6 +119,9 @@ class EdgeModel:
                 devices, local_steps, named, samples, strict=True
             )
         ]
+        for order in asked:
+            if order.problem is not None:
+                raise InputError(f"edge {self.edge}: {order.problem}")
         asked.sort(key=lambda order: order.device)
         if not asked:
             return []
@@ -177,6 +180,8 @@ class EdgeModel:
         mine = sorted((o for o in orders if o.device in results), key=lambda o: o.device)
         if any((order.t, order.r) != (t, r) for order in mine):
             raise InputError(f"edge {self.edge}: orders of another round than ({t}, {r})")
+        if self.last is not None and (t, r) <= self.last:
+            raise InputError(f"edge {self.edge}: round ({t}, {r}): has averaged {self.last}")
         self.last = (t, r)
         if not mine:
             none = np.zeros(0, dtype=np.int64)
@@ -229,7 +234,7 @@ class EdgeModel:
         return float(pairwise_distance(both)[0, 1])
 
     def begin(self, order: GossipOrder) -> None:
-        """Begin the gossip that ends a global round."""
+        """Begin the gossip that ends a global round; told again, it goes on where it is."""
         self.gossip.begin(order, self._model)
 
     def message_to(self, neighbour: int, step: int) -> bytes:
@@ -248,8 +253,19 @@ class EdgeModel:
         self.gossip.receive(step, messages)
 
     def end(self) -> None:
-        """Go on with the model that all steps of the gossip have given."""
-        self.held.models = self.gossip.end()[None]
+        """Go on with the model that all steps of the gossip have given; once, if told again."""
+        model = self.gossip.end()
+        if model is not None:
+            self.held.models = model[None]
+
+    def abandon(self) -> None:
+        """End a gossip that cannot go on, with the model that its steps so far have given.
+
+        All its edge servers have to: under a codec, what they know of each other begins anew.
+        """
+        model = self.gossip.abandon()
+        if model is not None:
+            self.held.models = model[None]
 
     def state(self) -> dict[str, NDArray[Any]]:
         """What must survive a restart, at any moment."""

@@ -35,6 +35,8 @@ class GossipSteps:
         self.order: GossipOrder | None = None
         self.step = 0
         """The steps that are done."""
+        self.ended = False
+        """Whether the model after all steps has been handed out."""
         self.model = parts.first_model
         """After these."""
         self.copies = KnownModels.none(parts.first_model[: parts.size])
@@ -43,8 +45,14 @@ class GossipSteps:
         """The messages of the present step and the one before, by step and neighbour."""
 
     def begin(self, order: GossipOrder, model: Tensor) -> None:
-        """Begin a gossip from a model."""
-        self.order, self.step, self.sent = order, 0, {}
+        """Begin a gossip from a model; one that has begun goes on."""
+        if order == self.order:
+            return
+        if (wrong := order.problem(self.edge)) is not None:
+            raise InputError(f"edge {self.edge}: a gossip with {wrong}")
+        if self.order is not None and not self.ended:
+            raise InputError(f"edge {self.edge}: the gossip of round {self.order.t} goes on")
+        self.order, self.step, self.sent, self.ended = order, 0, {}, False
         self.model = model.clone()
         if order.codec != "none":
             pairs = [(self.edge, j) for j in order.neighbours]
@@ -160,11 +168,23 @@ class GossipSteps:
         self.copies = KnownModels(self.copies.pairs, held)
         return torch.from_numpy(model[0])
 
-    def end(self) -> Tensor:
-        """The model after all steps."""
+    def end(self) -> Tensor | None:
+        """The model after all steps; None if it has been handed out."""
         order = self._present()
         if self.step < order.steps:
             raise InputError(f"edge {self.edge}: is at gossip step {self.step} of {order.steps}")
+        ended, self.ended = self.ended, True
+        return None if ended else self.model
+
+    def abandon(self) -> Tensor | None:
+        """The model after the steps so far; forgets what these neighbours know of each other."""
+        order = self._present()
+        if self.ended:
+            return None
+        kept = ~np.isin(self.copies.pairs, order.neighbours).any(axis=1)
+        held = self.copies.held[torch.from_numpy(kept)]
+        self.copies = KnownModels(self.copies.pairs[kept], held)
+        self.sent, self.ended = {}, True
         return self.model
 
     def _present(self) -> GossipOrder:
@@ -179,8 +199,9 @@ class GossipSteps:
             found["pairs"], found["copies"] = self.copies.pairs, self.copies.held.numpy()
         if self.order is not None:
             found["gossip_order"] = _bytes(json.dumps(asdict(self.order)).encode())
-            found["gossip_step"] = np.array(self.step)
-            found["gossip_model"] = self.model.numpy()
+            found["gossip_step"] = np.array([self.step, self.ended])
+            if not self.ended:
+                found["gossip_model"] = self.model.numpy()
             keys = sorted(self.sent)
             found["gossip_sent"] = np.array(keys, dtype=np.int64).reshape(-1, 2)
             found |= {f"gossip_sent_{n}": _bytes(self.sent[key]) for n, key in enumerate(keys)}
@@ -189,7 +210,7 @@ class GossipSteps:
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Restore a saved state."""
         self.copies = KnownModels.none(self._first())
-        self.order, self.step, self.sent = None, 0, {}
+        self.order, self.step, self.sent, self.ended = None, 0, {}, False
         if "pairs" in state:
             pairs, held = np.array(state["pairs"]), np.array(state["copies"], dtype=np.float32)
             if held.shape != (len(pairs), self.parts.size) or pairs.shape[1:] != (2,):
@@ -198,9 +219,11 @@ class GossipSteps:
         if "gossip_order" in state:
             table = json.loads(state["gossip_order"].tobytes())
             lists = {key: tuple(value) for key, value in table.items() if isinstance(value, list)}
-            self.order, self.step = GossipOrder(**(table | lists)), int(state["gossip_step"])
-            model = torch.from_numpy(np.array(state["gossip_model"]))
-            self.model = model.to(self.parts.first_model)
+            self.order = GossipOrder(**(table | lists))
+            self.step, self.ended = int(state["gossip_step"][0]), bool(state["gossip_step"][1])
+            if not self.ended:
+                model = torch.from_numpy(np.array(state["gossip_model"]))
+                self.model = model.to(self.parts.first_model)
             keys = [(int(a), int(b)) for a, b in state["gossip_sent"]]
             self.sent = {key: state[f"gossip_sent_{n}"].tobytes() for n, key in enumerate(keys)}
 

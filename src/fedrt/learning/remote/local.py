@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.data.split import OwnSamples, read_own
-from fedrt.errors import InputError
+from fedrt.errors import InputError, MessageError
 from fedrt.learning.remote.checks import refuse_unfit
 from fedrt.learning.remote.orders import LocalOrder, LocalResult, ModelInputs
 from fedrt.scenario.model import Scenario
@@ -91,6 +91,8 @@ class LocalTrainer:
 
     def train(self, order: LocalOrder, model: bytes) -> LocalResult:
         """Carry out the local steps of an order from a model, and code what is sent of them."""
+        if order.problem is not None:
+            raise MessageError(order.problem)
         result, self.pending = self.steps.train(order, model, self.left)
         return result
 

@@ -10,16 +10,21 @@ from numpy.typing import NDArray
 
 from fedrt.control.mixing.damping import damped
 from fedrt.control.mixing.weights import mixing_of
-from fedrt.messages import distortion
+from fedrt.messages import CODEC_NAMES, distortion
 from fedrt.plan import Gossip
 from fedrt.rounds import ACCEPTED
-from fedrt.scenario.model import Scenario
+from fedrt.scenario.model import GOSSIP_CODECS, Scenario
+from fedrt.validation import shown
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 MOST_SIDE = 10**6
 """The greatest size of an axis of a sample, and the greatest number of classes."""
+
+
+MOST = (10**9, 10**9, 10**6)
+"""The greatest global round, edge round and number of local steps."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,16 @@ class LocalOrder:
     """The device's number in the fleet."""
     samples: int = 1
     """The number of samples that it trains on, from which its weight is made."""
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong with an order that somebody else sent; None if nothing is."""
+        numbers = (self.t, self.r, self.local_steps)
+        if not all(0 <= number <= most for number, most in zip(numbers, MOST, strict=True)):
+            return f"an order of round ({self.t}, {self.r}) with {self.local_steps} local steps"
+        if self.codec is not None and self.codec not in CODEC_NAMES:
+            return f"an order with the codec {shown(self.codec)}: must be one that is shipped"
+        return None
 
 
 @dataclass(frozen=True)
@@ -133,6 +148,19 @@ class GossipOrder:
     def __post_init__(self) -> None:
         if not self.coded_weights:
             object.__setattr__(self, "coded_weights", self.weights)
+
+    def problem(self, edge: int) -> str | None:
+        """What is wrong with an order for an edge server; None if nothing is."""
+        near, weights = self.neighbours, (self.own, *self.weights, *self.coded_weights)
+        if not len(near) == len(self.weights) == len(self.coded_weights):
+            return f"{len(near)} neighbours with {len(self.weights)} weights"
+        if edge in near or list(near) != sorted(set(near)) or min(near, default=0) < 0:
+            return f"neighbours {near}: must be other servers, rising"
+        if not np.isfinite(weights).all() or not 0 <= self.steps <= MOST[2]:
+            return f"weights {weights} in {self.steps} steps"
+        if self.codec not in GOSSIP_CODECS:
+            return f"codec {shown(self.codec)}: must be one of {', '.join(GOSSIP_CODECS)}"
+        return None
 
 
 def gossip_orders(t: int, gossip: Gossip, scenario: Scenario) -> list[GossipOrder]:

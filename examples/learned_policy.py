@@ -5,7 +5,7 @@ worlds that it has not seen, beside the even split, FedRT and fedrt-plus:
 
     python examples/learned_policy.py quickstart --steps 400000 --out learned.json
 
-400,000 edge rounds take about seven minutes of one core's time. Every scenario gets an agent.
+400,000 edge rounds take seven to eight minutes of one core's time. Every scenario gets an agent.
 """
 
 from __future__ import annotations

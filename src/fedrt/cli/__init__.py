@@ -18,8 +18,11 @@ from fedrt.cli import (
     bench,
     bound,
     compare,
+    coordinator,
     data,
     enrol,
+    device,
+    edge,
     estimate,
     export,
     front,
@@ -60,6 +63,9 @@ COMMANDS = (
     data,
     trace,
     enrol,
+    coordinator,
+    edge,
+    device,
 )
 
 

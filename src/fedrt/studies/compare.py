@@ -37,6 +37,7 @@ from fedrt.records.records import RunSize
 from fedrt.records.summary import Summary
 from fedrt.records.tuning_file import FILE as TUNING
 from fedrt.records.tuning_file import mend_tuning_file, tell_edited_tuning
+from fedrt.runs.executor import SimulatedExecutor
 from fedrt.runs.loop import make_world
 from fedrt.runs.rounds import GlobalRound
 from fedrt.scenario import Scenario, load_scenario
@@ -241,7 +242,8 @@ def _train_together(
             job, trainer = jobs[name], trainers[name]
             job.save_inputs(setup)
             # A new policy for every seed, as separate runs would have: it may keep a state.
-            steps = job.rounds(world, make_policy(name), trainer, records)
+            executor = SimulatedExecutor(world, trainer)
+            steps = job.rounds(world, make_policy(name), executor, trainer, records)
             rounds.append((name, stack.enter_context(closing(steps))))
         for _ in range(said.scenario.rounds.global_rounds):
             for name, steps in rounds:

@@ -32,7 +32,7 @@ from fedrt.records.records import RunSize
 from fedrt.records.summary import Account, Summary
 from fedrt.records.tuning_file import FILE as TUNING
 from fedrt.records.tuning_file import KEY, mend_tuning_file, read_tuning_file, tell_edited_tuning
-from fedrt.runs.executor import Models, SimulatedExecutor
+from fedrt.runs.executor import Executor, Models, SimulatedExecutor
 from fedrt.runs.loop import make_world
 from fedrt.runs.rounds import GlobalRound
 from fedrt.runs.stopping import Stopping
@@ -44,6 +44,7 @@ from fedrt.system.signals import uninterrupted
 from fedrt.system.torn import clear_torn
 from fedrt.world.fleet import fleet_notes
 from fedrt.world.simulated import SimulatedWorld
+from fedrt.world.world import World
 
 if TYPE_CHECKING:
     from fedrt.learning.setup import Setup
@@ -52,16 +53,20 @@ Progress = Callable[[GlobalRound], None]
 RAY = "ray"
 
 
-class Training(Models, Protocol):
+class Saved(Protocol):
+    """What has a state on which the rest of a run depends."""
+
+    def state(self) -> Arrays:
+        """The state after a gossip."""
+        ...
+
+
+class Training(Models, Saved, Protocol):
     """Models that are trained, and whose state can be saved and restored."""
 
     @property
     def setup(self) -> Setup:
         """The data, model and engine that training uses."""
-        ...
-
-    def state(self) -> Arrays:
-        """The state of training after a gossip, on which the rest of a run depends."""
         ...
 
     def restore(self, state: Arrays) -> None:
@@ -199,7 +204,8 @@ def _train(
             note(f"going on after global round {len(records)}")
         job.save_inputs(trainer.setup)
         past = _past(job, run, policy, data_dir)
-        with closing(job.rounds(world, policy, trainer, records, past)) as rounds:
+        executor = SimulatedExecutor(world, trainer)
+        with closing(job.rounds(world, policy, executor, trainer, records, past)) as rounds:
             for done in rounds:
                 if progress is not None:
                     progress(done)
@@ -258,9 +264,10 @@ class Job:
 
     def rounds(
         self,
-        world: SimulatedWorld,
+        world: World,
         policy: Policy,
-        trainer: Training,
+        executor: Executor,
+        trainer: Saved,
         records: list[Record],
         past: Sequence[Past] = (),
     ) -> Generator[GlobalRound, None, None]:
@@ -270,7 +277,6 @@ class Job:
         calls = self._calls(world, finished)
         stopping = Stopping(self.options.stop_at, self.options.patience, account.measures)
         try:
-            executor = SimulatedExecutor(world, trainer)
             rounds = branched_rounds(past, world, policy, executor, records)
             for t in range(total):
                 calls.round_begins(t)
@@ -301,7 +307,7 @@ class Job:
         self.summary = summary
         calls.run_ended(summary)
 
-    def _calls(self, world: SimulatedWorld, finished: int) -> Calls:
+    def _calls(self, world: World, finished: int) -> Calls:
         """Whoever is to be told of the run from a round on."""
         folder = self.directory.path
         policy = read_run(folder).policy
@@ -310,7 +316,7 @@ class Job:
         names += [name for name in self.options.log or () if name not in names]
         return Calls([*make_loggers(names, run), *self.callbacks], run)
 
-    def _save(self, done: GlobalRound, history: History, trainer: Training, *, last: bool) -> None:
+    def _save(self, done: GlobalRound, history: History, trainer: Saved, *, last: bool) -> None:
         rounds = done.last.t + 1
         self.checkpoints.save_record(done.last.t, done.edge_rounds)
         if rounds % self.options.checkpoint_every == 0 or last:

@@ -1,0 +1,32 @@
+"""`fedrt device`: the agent of one real device."""
+
+from __future__ import annotations
+
+import argparse
+
+from fedrt.cli.parser import Commands, Parser, add_command
+from fedrt.cli.party import add_party, only_checked, settings_of
+
+
+def add(commands: Commands[Parser]) -> None:
+    """Add the command to the parser."""
+    text = "run the agent of a device: it trains on its own data what its edge server orders"
+    parser = add_command(commands, "device", run, text)
+    parser.add_argument("name", metavar="NAME", help="device-0, device-1, ... of the scenario")
+    parser.add_argument("--edge", metavar="HOST:PORT", help="of its edge server")
+    parser.add_argument("--data", metavar="FILE", help="its samples, from fedrt data split")
+    parser.add_argument("--scenario", metavar="FILE", help="a TOML file or a shipped scenario")
+    parser.add_argument("--state", dest="state_folder", metavar="DIR", help="default: state/NAME")
+    parser.add_argument("--threads", metavar="N", help="of the processor; default: 1")
+    add_party(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Attend to the edge server until SIGTERM or Ctrl-C."""
+    from fedrt.devices.parties import serve_device
+    from fedrt.devices.settings import DeviceSettings
+
+    own = ("edge", "data", "state_folder", "threads")
+    settings = settings_of(DeviceSettings, args, args.name, *own)
+    if not only_checked(args, settings):
+        serve_device(settings)

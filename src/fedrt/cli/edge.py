@@ -1,0 +1,36 @@
+"""`fedrt edge`: an edge server for real devices."""
+
+from __future__ import annotations
+
+import argparse
+
+from fedrt.cli.parser import Commands, Parser, add_command
+from fedrt.cli.party import add_party, only_checked, settings_of
+
+
+def add(commands: Commands[Parser]) -> None:
+    """Add the command to the parser."""
+    text = "run an edge server: it orders its devices, averages, and gossips with its neighbours"
+    parser = add_command(commands, "edge", run, text)
+    parser.add_argument("name", metavar="NAME", help="edge-0, edge-1, ... of the scenario")
+    parser.add_argument("--listen", metavar="HOST:PORT", help="default: 127.0.0.1:7100")
+    parser.add_argument("--scenario", metavar="FILE", help="a TOML file or a shipped scenario")
+    parser.add_argument("--state", dest="state_folder", metavar="DIR", help="default: state/NAME")
+    parser.add_argument(
+        "--keep-updates",
+        action="store_true",
+        default=None,
+        help="keep the updates and states of past rounds, to look at",
+    )
+    add_party(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Serve until SIGTERM or Ctrl-C."""
+    from fedrt.devices.parties import serve_edge
+    from fedrt.devices.settings import EdgeSettings
+
+    own = ("listen", "state_folder", "keep_updates")
+    settings = settings_of(EdgeSettings, args, args.name, *own)
+    if not only_checked(args, settings):
+        serve_edge(settings)

@@ -1,0 +1,114 @@
+"""The coordinator's calls to edge servers, given again until they answer or time is up."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Coroutine
+from threading import Thread
+from typing import Any, TypeVar
+
+import grpc
+
+from fedrt.devices.edge.links import reason_of
+from fedrt.devices.edge.seats import fetched
+from fedrt.devices.security import Files, Identity, open_channel
+from fedrt.devices.wire import messages_pb2 as pb
+from fedrt.devices.wire.chunks import BrokenPayloadError
+from fedrt.devices.wire.services import call
+from fedrt.errors import FedrtError, InputError
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+AGAIN_S = 0.2
+"""Between two tries."""
+FINAL = {
+    grpc.StatusCode.FAILED_PRECONDITION,
+    grpc.StatusCode.PERMISSION_DENIED,
+    grpc.StatusCode.UNAUTHENTICATED,
+    grpc.StatusCode.UNIMPLEMENTED,
+    grpc.StatusCode.INVALID_ARGUMENT,
+}
+"""Answers that trying again does not change."""
+
+
+class SilentEdgeError(FedrtError):
+    """An edge server has not answered in time."""
+
+
+class EdgeCalls:
+    """Channels to all edge servers."""
+
+    def __init__(self, addresses: tuple[str, ...], files: Files, most: int) -> None:
+        self.addresses, self.files, self.most = addresses, files, most
+        self.channels: dict[int, Any] = {}
+
+    def _channel(self, c: int) -> Any:
+        if c not in self.channels:
+            expect = Identity("edge", f"edge-{c}")
+            self.channels[c] = open_channel(self.addresses[c], self.files, expect)
+        return self.channels[c]
+
+    async def ask(self, c: int, name: str, request: Any, seconds: float) -> Any:
+        """The answer of an edge server; the call is made again until there is one.
+
+        `SilentEdgeError` if there is none in time.
+        """
+        end, last = time.monotonic() + seconds, "no answer"
+        while (left_s := end - time.monotonic()) > 0:
+            method = call(self._channel(c), "Orders", name)
+            try:
+                return await method(request, timeout=left_s)
+            except grpc.aio.AioRpcError as error:
+                last = reason_of(error)
+                if error.code() in FINAL:
+                    raise InputError(f"edge-{c}: {error.details()}") from None
+                log.debug("edge-%d: %s", c, last)
+            await asyncio.sleep(min(AGAIN_S, max(end - time.monotonic(), 0)))
+        raise SilentEdgeError(f"edge-{c}: {last}")
+
+    async def model(self, c: int, run: str, label: str, seconds: float) -> bytes:
+        """The model of an edge server in a state."""
+        end = time.monotonic() + seconds
+        while True:
+            method = call(self._channel(c), "Orders", "Model")
+            question = pb.ModelQuestion(run=run, label=label)
+            try:
+                left_s = max(end - time.monotonic(), 0.1)
+                return await fetched(method(question, timeout=left_s), self.most)
+            except (grpc.aio.AioRpcError, BrokenPayloadError) as error:
+                final = isinstance(error, grpc.aio.AioRpcError) and error.code() in FINAL
+                if final or time.monotonic() >= end:
+                    raise SilentEdgeError(f"edge-{c}: {reason_of(error)}") from None
+            await asyncio.sleep(AGAIN_S)
+
+    async def close(self) -> None:
+        """Close all channels."""
+        for channel in self.channels.values():
+            await channel.close()
+
+
+class Portal:
+    """A thread with an event loop, for code that is not asynchronous itself."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.thread = Thread(target=self.loop.run_forever, daemon=True)
+        self.thread.start()
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of a coroutine; Ctrl-C cancels it."""
+        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        """End the thread."""
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join(5)
+        self.loop.close()

@@ -1,0 +1,324 @@
+"""Carries out plans on real devices, and reports what was measured."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrt.control.mixing.weights import mixing_of
+from fedrt.cost.compute import training_energy_j
+from fedrt.cost.round import idle_energy_j, price
+from fedrt.cost.uplink import upload_energy_j
+from fedrt.devices.coordinator.edges import SilentEdgeError
+from fedrt.devices.coordinator.fleet import Fleet
+from fedrt.devices.coordinator.learned import Learned
+from fedrt.devices.edge.states import label_of
+from fedrt.devices.wire import messages_pb2 as pb
+from fedrt.plan import Gossip, Plan, gossip_codec
+from fedrt.rounds import ACCEPTED, NOT_STEPPED, ModelDistances, Outcome, RoundCost
+from fedrt.world.observation import Observation
+
+if TYPE_CHECKING:
+    from fedrt.learning.remote.evaluation import Evaluator
+
+log = logging.getLogger(__name__)
+
+FloatArray = NDArray[np.float64]
+BoolMatrix = NDArray[np.bool_]
+
+GRACE_S = 20.0
+"""What an edge server gets beyond a round's deadline, to average and to answer."""
+MIX_FACTOR, LEAST_MIX_S = 10.0, 60.0
+"""A gossip may take this multiple of its planned time, and at least so many seconds."""
+MEASURE_S = 120.0
+MODEL_S = 600.0
+SHORTEST_S = 1e-6
+
+
+class RemoteExecutor:
+    """Carries out plans on a fleet of real devices."""
+
+    def __init__(
+        self, fleet: Fleet, learned: Learned, evaluator: Evaluator, base_graph: BoolMatrix
+    ) -> None:
+        self.fleet, self.learned, self.evaluator = fleet, learned, evaluator
+        self.scenario = fleet.settings.scenario
+        self.session = secrets.token_hex(4)
+        self.linked = base_graph
+        """Pairs of servers that gossiped last."""
+        self.loss_sum, self.steps = 0.0, 0
+        self.began = time.monotonic()
+
+    @property
+    def start(self) -> ModelDistances:
+        edges = len(self.fleet.labels)
+        return ModelDistances(np.zeros((edges, edges)))
+
+    def run(self, seen: Observation, plan: Plan) -> Outcome:
+        """Have the plan of one edge round carried out; return what was measured."""
+        reports = self.fleet.portal.call(self._train(seen, plan))
+        outcome = self._outcome(seen, plan, reports)
+        self.learn(seen, outcome)
+        last = self.scenario.rounds.edge_rounds - 1
+        if last > 0 and seen.r == last - 1:
+            outcome = replace(outcome, distances=self._distances(seen.t, seen.r))
+        if last == 0:
+            outcome = replace(outcome, distances=self._distances(seen.t, seen.r))
+        if plan.gossip is not None:
+            outcome = self._mixed(seen, plan.gossip, outcome)
+        return outcome
+
+    # ---- training
+
+    async def _train(self, seen: Observation, plan: Plan) -> list[Any]:
+        planned = price(plan, seen)
+        settings = self.fleet.settings
+        label = label_of(seen.t, f"{seen.r:02}", self.session)
+
+        async def one(c: int) -> Any:
+            mine = np.flatnonzero((seen.edge_of_device == c) & plan.trained)
+            if not self.fleet.answered[c]:
+                return None
+            deadline_s = max(
+                settings.least_deadline_s,
+                settings.deadline_factor * float(planned.edge_time_s[c]),
+            )
+            order = pb.TrainOrder(
+                key=self._key(seen.t, seen.r),
+                base=self.fleet.labels[c],
+                label=label,
+                deadline_s=deadline_s,
+                devices=[self._device(seen, plan, int(n)) for n in mine],
+                coded=plan.codec is not None,
+                forget_before=max(seen.t - 2, 0),
+            )
+            try:
+                report = await self.fleet.calls.ask(c, "Train", order, deadline_s + GRACE_S)
+            except SilentEdgeError as error:
+                log.warning("%s: its devices are left out of this round", error)
+                return None
+            self.fleet.labels[c] = label
+            return report
+
+        return list(await asyncio.gather(*(one(c) for c in range(seen.num_edges))))
+
+    def _device(self, seen: Observation, plan: Plan, n: int) -> pb.DeviceOrder:
+        number = int(seen.device[n])
+        codec = ""
+        if plan.codec is not None and seen.menu is not None:
+            codec = seen.menu.names[int(plan.codec[n])]
+        power_w = seen.tx_power_w if plan.tx_power_w is None else plan.tx_power_w
+        return pb.DeviceOrder(
+            number=number,
+            local_steps=int(plan.local_steps[n]),
+            codec=codec,
+            cpu_hz=float(plan.cpu_hz[n]),
+            bandwidth_hz=float(plan.bandwidth_hz[n]),
+            tx_power_w=float(power_w[n]),
+            samples=self.fleet.samples.get(number, 0),
+        )
+
+    def _outcome(self, seen: Observation, plan: Plan, reports: list[Any]) -> Outcome:
+        """What happened, from the reports; joules by the cost model unless a device has a meter."""
+        planned = price(plan, seen)
+        count = seen.num_devices
+        place = {int(number): n for n, number in enumerate(seen.device)}
+        found: dict[str, FloatArray] = {
+            name: np.zeros(count)
+            for name in ("download_s", "train_s", "upload_s", "upload_bytes", "joules", "loss_sum")
+        }
+        delivered, metered = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
+        refused, stepped = np.full(count, ACCEPTED), np.full(count, NOT_STEPPED)
+        edge_time_s, delivered_s = np.zeros(seen.num_edges), np.zeros(seen.num_edges)
+        for c, report in enumerate(reports):
+            if report is None:
+                continue
+            edge_time_s[c], delivered_s[c] = report.edge_s, report.delivered_s
+            for each in report.devices:
+                n = place[each.number]
+                delivered[n] = each.delivered
+                refused[n], stepped[n] = each.refused, each.stepped_up
+                if not each.delivered:
+                    continue
+                metered[n] = each.report.metered
+                found["upload_s"][n], found["upload_bytes"][n] = each.upload_s, each.upload_bytes
+                for name in ("download_s", "train_s", "joules", "loss_sum"):
+                    found[name][n] = getattr(each.report, name)
+        counted = delivered & (refused == ACCEPTED)
+        self.loss_sum += float(found["loss_sum"][counted].sum())
+        self.steps += int(plan.local_steps[counted].sum())
+        cost = self._cost(seen, plan, planned, found, delivered, metered, edge_time_s)
+        return Outcome(
+            device=seen.device,
+            cost=cost,
+            planned=planned,
+            delivered=delivered,
+            late=plan.trained & ~delivered,
+            delivered_s=delivered_s,
+            refused=refused if (refused != ACCEPTED).any() else None,
+            stepped_up=stepped if (stepped != NOT_STEPPED).any() else None,
+            measured=True,
+        )
+
+    def _cost(
+        self,
+        seen: Observation,
+        plan: Plan,
+        planned: RoundCost,
+        found: Mapping[str, FloatArray],
+        delivered: NDArray[np.bool_],
+        metered: NDArray[np.bool_],
+        edge_time_s: FloatArray,
+    ) -> RoundCost:
+        """The measured seconds and bytes, and the joules behind them.
+
+        A device that was not heard of is charged what it was planned to spend on computing.
+        """
+        trained = plan.trained
+        cpu_hz = np.where(trained, plan.cpu_hz, seen.cpu_max_hz)
+        steps = np.where(trained, plan.local_steps, seen.local_steps)
+        power_w = seen.tx_power_w if plan.tx_power_w is None else plan.tx_power_w
+        cycles = np.where(delivered, found["train_s"] * cpu_hz, seen.cycles * steps / seen.local_steps)
+        compute_j = np.where(trained, training_energy_j(seen, cycles, cpu_hz), 0.0)
+        busy_s = found["download_s"] + found["train_s"] + found["upload_s"]
+        return RoundCost(
+            compute_s=found["train_s"],
+            upload_s=found["upload_s"],
+            compute_j=np.where(metered, found["joules"], compute_j),
+            upload_j=np.where(metered, 0.0, upload_energy_j(found["upload_s"], power_w)),
+            edge_time_s=edge_time_s,
+            backhaul_s=np.zeros(seen.num_edges),
+            upload_bytes=found["upload_bytes"],
+            download_s=found["download_s"],
+            download_j=np.zeros(seen.num_devices),
+            idle_j=idle_energy_j(seen, busy_s, edge_time_s, plan.trains),
+        )
+
+    def learn(self, seen: Observation, outcome: Outcome) -> None:
+        """Compare what was measured with what the scenario alone lets expect."""
+        now = seen.t * self.scenario.rounds.edge_rounds + seen.r
+        planned, cost = outcome.planned, outcome.cost
+        for n in np.flatnonzero(outcome.delivered).tolist():
+            number = int(seen.device[n])
+            for held, measured_s, planned_s in (
+                (self.learned.cycles[number], cost.compute_s[n], planned.compute_s[n]),
+                (self.learned.upload[number], cost.upload_s[n], planned.upload_s[n]),
+            ):
+                if planned_s > SHORTEST_S:
+                    held.add(held.value * measured_s / planned_s, now)
+
+    # ---- gossip, distances and evaluation
+
+    def _mixed(self, seen: Observation, gossip: Gossip, outcome: Outcome) -> Outcome:
+        planned_s = outcome.planned.backhaul_s
+        try:
+            measured_s = self.fleet.portal.call(self._mix(seen, gossip, planned_s))
+            self.linked = gossip.links
+            now = seen.t * self.scenario.rounds.edge_rounds + seen.r
+            for c in np.flatnonzero(planned_s > SHORTEST_S).tolist():
+                held = self.learned.backhaul[c]
+                held.add(held.value * measured_s[c] / planned_s[c], now)
+        except SilentEdgeError as error:
+            log.warning("no gossip in global round %d: %s", seen.t, error)
+            measured_s = np.zeros(seen.num_edges)
+        cost = replace(outcome.cost, backhaul_s=measured_s)
+        return replace(outcome, cost=cost, metrics=self._metrics(seen.t))
+
+    async def _mix(self, seen: Observation, gossip: Gossip, planned_s: FloatArray) -> FloatArray:
+        """Have all servers gossip; either all of them do, or none."""
+        weights = mixing_of(gossip, self.scenario.control.mixing)
+        deadline_s = max(LEAST_MIX_S, MIX_FACTOR * float(planned_s.max(initial=0.0)))
+        label = label_of(seen.t, f"mix-{secrets.token_hex(2)}", self.session)
+
+        async def one(c: int) -> float:
+            order = pb.MixOrder(
+                key=self._key(seen.t, seen.r),
+                base=self.fleet.labels[c],
+                label=label,
+                neighbours=[
+                    pb.Neighbour(number=int(j), address=self.fleet.address(int(j)))
+                    for j in np.flatnonzero(weights[c])
+                    if j != c
+                ],
+                steps=gossip.steps,
+                codec=gossip_codec(gossip, seen),
+                deadline_s=deadline_s,
+                weights=weights.ravel().tolist(),
+            )
+            report = await self.fleet.calls.ask(c, "Mix", order, deadline_s + GRACE_S)
+            return float(report.mix_s)
+
+        edges = [c for c in range(seen.num_edges) if self.fleet.answered[c]]
+        if len(edges) < seen.num_edges and any(weights[c, d] for c in edges for d in range(seen.num_edges) if d not in edges):
+            raise SilentEdgeError("a server that the plan links does not answer")
+        times = await asyncio.gather(*(one(c) for c in edges))
+        found = np.zeros(seen.num_edges)
+        for c, mix_s in zip(edges, times, strict=True):
+            found[c], self.fleet.labels[c] = mix_s, label
+        return found
+
+    def _distances(self, t: int, r: int) -> ModelDistances:
+        """The distances between servers that gossiped last, as they measure them."""
+        edges = len(self.fleet.labels)
+        true, compared = np.full((edges, edges), np.nan), np.zeros((edges, edges), dtype=bool)
+        np.fill_diagonal(true, 0.0)
+        pairs = self.linked & self.fleet.reachable()
+        for c, numbers, distances in self.fleet.portal.call(self._measure(t, r, pairs)):
+            true[c, numbers] = true[numbers, c] = distances
+            compared[c, numbers] = compared[numbers, c] = True
+        return ModelDistances(true, compared)
+
+    async def _measure(self, t: int, r: int, pairs: BoolMatrix) -> list[Any]:
+        async def one(c: int) -> Any:
+            others = [int(j) for j in np.flatnonzero(pairs[c]) if j > c]
+            if not others or not self.fleet.answered[c]:
+                return c, [], []
+            order = pb.DistanceOrder(
+                key=self._key(t, r),
+                base=self.fleet.labels[c],
+                neighbours=[pb.Neighbour(number=j, address=self.fleet.address(j)) for j in others],
+                labels=[self.fleet.labels[j] for j in others],
+            )
+            try:
+                found = await self.fleet.calls.ask(c, "Measure", order, MEASURE_S)
+            except SilentEdgeError as error:
+                log.warning("%s: its distances are not known", error)
+                return c, [], []
+            return c, list(found.numbers), list(found.distances)
+
+        return list(await asyncio.gather(*(one(c) for c in range(len(pairs)))))
+
+    def _metrics(self, t: int) -> dict[str, float]:
+        """Loss, and what is measured of the models; these come here for that alone."""
+        loss = self.loss_sum / self.steps if self.steps else math.nan
+        self.loss_sum, self.steps = 0.0, 0
+        models = None
+        rounds, every = self.scenario.rounds, self.scenario.learning.evaluate_every
+        if (t + 1) % every == 0 or t + 1 == rounds.global_rounds:
+            try:
+                models = self.fleet.portal.call(self._models())
+            except SilentEdgeError as error:
+                log.warning("no evaluation in global round %d: %s", t, error)
+        metrics = self.evaluator.metrics(t, models, loss)
+        now = time.monotonic()
+        metrics["wall_s"], self.began = now - self.began, now
+        return metrics
+
+    async def _models(self) -> list[bytes]:
+        run, labels = self.fleet.run, self.fleet.labels
+        asked = (
+            self.fleet.calls.model(c, run, label, MODEL_S) for c, label in enumerate(labels)
+        )
+        return list(await asyncio.gather(*asked))
+
+    def _key(self, t: int, r: int) -> pb.Key:
+        return pb.Key(run=self.fleet.run, session=self.session, t=t, r=r)

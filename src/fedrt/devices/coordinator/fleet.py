@@ -1,0 +1,101 @@
+"""The real fleet as the coordinator sees it: edge servers, connected devices, and their states."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrt.devices.coordinator.edges import EdgeCalls, Portal, SilentEdgeError
+from fedrt.devices.edge.states import START
+from fedrt.devices.settings import CoordinatorSettings
+from fedrt.devices.wire import messages_pb2 as pb
+from fedrt.devices.wire.party import difference, party_of
+from fedrt.errors import InputError
+
+log = logging.getLogger(__name__)
+
+ANSWER_S = 10.0
+"""Within which an edge server has to answer who is connected; loading torch may take it long."""
+FIRST_ANSWER_S = 60.0
+
+
+class Fleet:
+    """Edge servers and devices of a run."""
+
+    def __init__(
+        self,
+        settings: CoordinatorSettings,
+        run: str,
+        inputs: pb.Inputs,
+        tell: Callable[[str], None],
+    ) -> None:
+        self.settings, self.run, self.inputs, self.tell = settings, run, inputs, tell
+        self.portal = Portal()
+        self.calls = EdgeCalls(settings.edges, settings.files, 2**36)
+        edges = len(settings.edges)
+        self.labels = [START] * edges
+        """The state that each edge server is in."""
+        self.samples: dict[int, int] = {}
+        self.answered = np.zeros(edges, dtype=bool)
+        self.links = np.zeros((edges, edges), dtype=bool)
+        self.model_digest = ""
+        self._waited = False
+
+    def connected(self) -> set[int]:
+        """Ask all edge servers who is connected, and which peers they reach."""
+        found = self.portal.call(self._ask_all())
+        seats = {seat.number: seat.samples for answer in found if answer for seat in answer.seats}
+        self.samples |= seats
+        edges = len(found)
+        links = np.zeros((edges, edges), dtype=bool)
+        for c, answer in enumerate(found):
+            self.answered[c] = answer is not None
+            if answer is not None:
+                links[c, [n for n in answer.peers if n < edges]] = True
+                self._check(c, answer)
+        self.links = links & links.T
+        return set(seats)
+
+    def reachable(self) -> NDArray[np.bool_]:
+        """The pairs of servers that reached each other when they were last asked."""
+        return self.links
+
+    async def _ask_all(self) -> list[Any]:
+        peers = [pb.Peer(number=c, address=a) for c, a in enumerate(self.settings.edges)]
+        party = party_of(self.settings.scenario, self.settings.seed, self.model_digest)
+        seconds = ANSWER_S if self._waited else FIRST_ANSWER_S
+
+        async def one(c: int) -> Any:
+            others = [peer for peer in peers if peer.number != c]
+            question = pb.Question(party=party, run=self.run, peers=others, inputs=self.inputs)
+            try:
+                return await self.calls.ask(c, "Ask", question, seconds)
+            except SilentEdgeError as error:
+                log.warning("%s", error)
+                return None
+
+        found = await asyncio.gather(*(one(c) for c in range(len(peers))))
+        self._waited = True
+        return list(found)
+
+    def _check(self, c: int, answer: Any) -> None:
+        """Raise an error if an edge server has another version, scenario or model."""
+        ours = party_of(self.settings.scenario, self.settings.seed, self.model_digest)
+        why = difference(ours, answer.party, f"edge-{c}")
+        if why is not None:
+            raise InputError(why)
+        self.model_digest = self.model_digest or answer.party.model
+
+    def address(self, c: int) -> str:
+        """The address of an edge server."""
+        return self.settings.edges[c]
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.portal.call(self.calls.close())
+        self.portal.close()

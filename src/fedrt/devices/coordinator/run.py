@@ -1,0 +1,159 @@
+"""`fedrt coordinator`: a run on real devices, from its first round or from where it stopped."""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrt.devices.coordinator.executor import RemoteExecutor
+from fedrt.devices.coordinator.fleet import Fleet
+from fedrt.devices.coordinator.learned import Learned
+from fedrt.devices.coordinator.world import MeasuredWorld
+from fedrt.devices.settings import CoordinatorSettings
+from fedrt.devices.wire import messages_pb2 as pb
+from fedrt.devices.wire.party import is_label
+from fedrt.errors import InputError
+from fedrt.policies import make_policy
+from fedrt.records.directory import RunDirectory, read_run
+from fedrt.records.foreign import refuse_links
+from fedrt.records.identity import check_same, identity_of, read_identity
+from fedrt.records.options import RunOptions
+from fedrt.records.records import RunSize
+from fedrt.records.summary import Summary
+from fedrt.runs.rounds import GlobalRound
+from fedrt.studies.training import Job, open_checkpoints
+from fedrt.system.files import write_json
+from fedrt.system.inputs import parse_json, read_text
+
+log = logging.getLogger(__name__)
+
+Arrays = Mapping[str, NDArray[Any]]
+Progress = Callable[[GlobalRound], None]
+
+ENGINE = "devices"
+LIVE = "devices.json"
+"""The file of a run folder with the run's name among edge servers, and what has been learned."""
+
+
+class RemoteState:
+    """What the coordinator saves after every global round: the states that the servers are in."""
+
+    def __init__(self, executor: RemoteExecutor) -> None:
+        self.executor = executor
+
+    def state(self) -> Arrays:
+        """The labels of the servers' states, and which pairs gossiped last."""
+        labels = np.array(self.executor.fleet.labels, dtype="S80")
+        return {"labels": labels, "linked": self.executor.linked}
+
+    def restore(self, state: Arrays) -> None:
+        """Go on from a saved state."""
+        labels = [bytes(each).decode("ascii", "replace") for each in state["labels"].tolist()]
+        if not all(map(is_label, labels)):
+            raise InputError("the checkpoint does not name states of edge servers")
+        self.executor.fleet.labels = labels
+        self.executor.linked = np.array(state["linked"], dtype=bool)
+
+
+def coordinate(
+    settings: CoordinatorSettings,
+    path: Path,
+    command: str,
+    progress: Progress | None = None,
+    note: Callable[[str], None] = print,
+) -> Summary:
+    """Run a scenario on real devices and return the summary; a stopped run goes on."""
+    from fedrt.learning.remote.evaluation import Evaluator
+
+    scenario, policy, seed = settings.scenario, settings.policy, settings.seed
+    options = RunOptions(engine=ENGINE)
+    identity = identity_of(scenario, [policy], [seed], asdict(options))
+    if path.exists():
+        refuse_links(path)
+        run = read_run(path)
+        if run.summary is not None:
+            return run.summary
+        check_same(path, read_identity(path, run.run), identity, note)
+    else:
+        make_policy(policy)
+        RunDirectory.create(path, scenario, policy, seed, command, asdict(options), identity)
+    evaluator = Evaluator.open(scenario, seed, Path(settings.data))
+    directory = RunDirectory(path)
+    with directory.locked():
+        fleet = Fleet(settings, run_name(path), inputs_of(evaluator), note)
+        try:
+            return _run(settings, directory, options, fleet, evaluator, progress, note)
+        finally:
+            fleet.close()
+
+
+def _run(
+    settings: CoordinatorSettings,
+    directory: RunDirectory,
+    options: RunOptions,
+    fleet: Fleet,
+    evaluator: Any,
+    progress: Progress | None,
+    note: Callable[[str], None],
+) -> Summary:
+    scenario, seed = settings.scenario, settings.seed
+    size = scenario.fleet
+    learned = Learned(size.num_devices, size.num_edges)
+    world = MeasuredWorld(scenario, seed, fleet, learned)
+    executor = RemoteExecutor(fleet, learned, evaluator, world.base_graph)
+    saved = RemoteState(executor)
+    checkpoints = open_checkpoints(directory.path, options)
+    state, records, notes = checkpoints.load(saved.state(), RunSize.of(scenario))
+    for line in notes:
+        note(line)
+    if records:
+        saved.restore(state)
+        for record in records:
+            for turn in record:
+                executor.learn(turn.seen, turn.outcome)
+        note(f"going on after global round {len(records) - 1}")
+    kept = read_identity(directory.path, read_run(directory.path).run)
+    job = Job(directory, checkpoints, options, kept)
+    policy = make_policy(settings.policy)
+    with closing(job.rounds(world, policy, executor, saved, records)) as rounds:
+        for done in rounds:
+            now = (done.last.t + 1) * scenario.rounds.edge_rounds
+            live = {"run": fleet.run, "learned": learned.table(now)}
+            write_json(directory.path / LIVE, live)
+            if progress is not None:
+                progress(done)
+    assert job.summary is not None
+    return job.summary
+
+
+def run_name(path: Path) -> str:
+    """The name of the run among edge servers, drawn once and kept in its folder."""
+    file = path / LIVE
+    if file.is_file():
+        try:
+            name = parse_json(read_text(file)).get("run")
+        except (json.JSONDecodeError, AttributeError, ValueError):
+            name = None
+        if not isinstance(name, str) or not is_label(name):
+            raise InputError(f"{file}: does not name a run")
+        return name
+    name = secrets.token_hex(8)
+    write_json(file, {"run": name, "learned": {}})
+    return name
+
+
+def inputs_of(evaluator: Any) -> pb.Inputs:
+    """What the model takes, for edge servers, which have no data."""
+    given = evaluator.inputs
+    return pb.Inputs(
+        shape=list(given.shape), num_classes=given.num_classes, integers=given.integers
+    )

@@ -1,0 +1,237 @@
+"""`fedrt device`: the agent that trains on one device, for as long as it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import grpc
+
+from fedrt.devices.device.memory import Memory
+from fedrt.devices.edge.links import reason_of
+from fedrt.devices.security import Identity, open_channel
+from fedrt.devices.settings import DeviceSettings
+from fedrt.devices.wire import messages_pb2 as pb
+from fedrt.devices.wire.chunks import BrokenPayloadError, chunks_of, gathered, head_of
+from fedrt.devices.wire.party import difference, is_label, party_of, words
+from fedrt.devices.wire.services import call
+from fedrt.errors import FedrtError, InputError
+from fedrt.world.fleet import draw_fleet
+
+if TYPE_CHECKING:
+    from fedrt.learning.remote.device import LocalTrainer
+
+log = logging.getLogger(__name__)
+
+SHORTEST_S, LONGEST_S = 0.2, 15.0
+"""Waits between two tries to reach the edge server; each is twice the last, with jitter."""
+FINAL = {
+    grpc.StatusCode.PERMISSION_DENIED,
+    grpc.StatusCode.UNAUTHENTICATED,
+    grpc.StatusCode.FAILED_PRECONDITION,
+}
+"""Answers that trying again does not change."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """An order with all that came with it."""
+
+    order: pb.Order
+    model: bytes
+    correction: bytes
+    download_s: float
+
+    @property
+    def name(self) -> bytes:
+        """What makes it the same order again."""
+        return bytes(self.order.key.SerializeToString(deterministic=True) + self.order.model.digest)
+
+
+@dataclass(frozen=True)
+class Done:
+    """What came of an order: an update, or why there is none."""
+
+    upload: pb.Upload | None
+    message: bytes = b""
+    variate: bytes = b""
+    why: str = ""
+
+
+class DeviceAgent:
+    """The agent of one device."""
+
+    def __init__(self, settings: DeviceSettings) -> None:
+        self.settings = settings
+        scenario, seed = settings.scenario, settings.seed
+        self.scenario, self.seed = scenario, seed
+        edge = int(draw_fleet(scenario, seed).edge_of_device[settings.number])
+        self.edge = Identity("edge", f"edge-{edge}")
+        self.trainer: LocalTrainer | None = None
+        self.samples = 0
+        self.memory: Memory | None = None
+        self.run = ""
+        self.done: tuple[bytes, Done] | None = None
+        """The last order, and what came of it: the server may ask again."""
+        self.newest: Job | None = None
+        self.wake = asyncio.Event()
+
+    async def serve(self, stop: asyncio.Event) -> None:
+        """Attend to the edge server until told to stop; come back whenever the stream ends."""
+        from fedrt.learning.remote.data import count_samples
+
+        self.samples = count_samples(self.settings.data)
+        wait_s, stopped = SHORTEST_S, asyncio.create_task(stop.wait())
+        while not stop.is_set():
+            attending = asyncio.create_task(self._attend())
+            await asyncio.wait({attending, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            if stop.is_set():
+                attending.cancel()
+                await asyncio.gather(attending, return_exceptions=True)
+                return
+            try:
+                was_welcome = attending.result()
+            except InputError:
+                raise
+            except (FedrtError, grpc.aio.AioRpcError, OSError) as error:
+                was_welcome = False
+                log.info("%s: %s", self.edge.name, reason_of(error))
+            wait_s = SHORTEST_S if was_welcome else min(2 * wait_s, LONGEST_S)
+            await asyncio.wait({stopped}, timeout=wait_s * random.uniform(0.5, 1.0))
+
+    async def _attend(self) -> bool:
+        """One stream to the edge server; returns when it ends, whether it was welcome."""
+        channel = open_channel(self.settings.edge, self.settings.files, self.edge)
+        try:
+            stream = call(channel, "Devices", "Attend")()
+            party = party_of(self.scenario, self.seed)
+            greeting = pb.Greeting(party=party, samples=self.samples)
+            working: asyncio.Task[None] | None = None
+            welcome = False
+            try:
+                await stream.write(pb.FromDevice(greeting=greeting))
+                while (message := await stream.read()) is not grpc.aio.EOF:
+                    what = message.WhichOneof("what")
+                    if what == "welcome":
+                        why = difference(party, message.welcome.party, self.edge.name)
+                        if why is not None:
+                            raise InputError(why)
+                        welcome = True
+                        log.info("connected to %s", self.edge.name)
+                        working = asyncio.create_task(self._work(stream))
+                    elif what == "order":
+                        self.newest = await self._gather(stream, message.order)
+                        self.wake.set()
+                    elif what == "receipt" and not message.receipt.accepted:
+                        log.warning("update not counted: %s", message.receipt.why[:500])
+                code, details = await stream.code(), await stream.details()
+                if code in FINAL:
+                    raise InputError(f"{self.edge.name}: {details}")
+                log.info("%s has ended the stream: %s", self.edge.name, details or code.name)
+            except grpc.aio.AioRpcError as error:
+                if error.code() in FINAL:
+                    raise InputError(f"{self.edge.name}: {error.details()}") from None
+                log.info("%s: %s", self.edge.name, reason_of(error))
+            finally:
+                if working is not None:
+                    working.cancel()
+            return welcome
+        finally:
+            await channel.close()
+
+    async def _gather(self, stream: Any, order: pb.Order) -> Job:
+        """An order with the model that follows it."""
+        began = time.monotonic()
+
+        async def chunk() -> bytes:
+            message = await stream.read()
+            if message is grpc.aio.EOF or message.WhichOneof("what") != "chunk":
+                raise BrokenPayloadError("an order that ends too early")
+            return bytes(message.chunk)
+
+        model = await gathered(order.model, 2**36, chunk)
+        correction = await gathered(order.correction, 2**36, chunk)
+        return Job(order, model, correction, time.monotonic() - began)
+
+    async def _work(self, stream: Any) -> None:
+        """Carry out orders, the newest first, and send what comes of them."""
+        while True:
+            await self.wake.wait()
+            self.wake.clear()
+            job = self.newest
+            if job is None:
+                continue
+            if self.done is None or self.done[0] != job.name:
+                # Not cut off when the stream ends: the server will ask for it again.
+                training = asyncio.ensure_future(asyncio.to_thread(self._carry_out, job))
+                await asyncio.shield(training)
+                if self.newest is not job:
+                    self.wake.set()
+                    continue
+            assert self.done is not None
+            await self._send(stream, job, self.done[1])
+
+    async def _send(self, stream: Any, job: Job, done: Done) -> None:
+        if done.upload is None:
+            failure = pb.Failure(key=job.order.key, why=done.why)
+            await stream.write(pb.FromDevice(failure=failure))
+            return
+        await stream.write(pb.FromDevice(upload=done.upload))
+        for payload in (done.message, done.variate):
+            for chunk in chunks_of(payload):
+                await stream.write(pb.FromDevice(chunk=chunk))
+
+    def _carry_out(self, job: Job) -> None:
+        """Train as ordered; the result is kept until the next order."""
+        order = job.order
+        try:
+            done = self._trained(job)
+        except FedrtError as error:
+            log.error("%s: %s", words(order.key), error)
+            done = Done(None, why=str(error))
+        self.done = (job.name, done)
+
+    def _trained(self, job: Job) -> Done:
+        from fedrt.learning.remote.device import LocalOrder
+
+        order = job.order
+        if not (is_label(order.key.run) and is_label(order.label)):
+            raise InputError("an order with names that cannot be used")
+        trainer, memory = self._opened(order.key.run)
+        state = memory.load(order.remember) if is_label(order.remember) else None
+        if order.remember and state is None:
+            log.warning("has forgotten what it had yet to send; starts with nothing left over")
+        trainer.restore(state or {})
+        codec = order.codec if order.HasField("codec") else None
+        local = LocalOrder(order.key.t, order.key.r, order.local_steps, codec, job.correction or None)
+        result = trainer.train(local, job.model)
+        trainer.settle(accepted=True)
+        memory.save(order.label, trainer.state())
+        variate = result.variate or b""
+        report = pb.Report(
+            download_s=job.download_s,
+            train_s=result.train_s,
+            loss_sum=result.loss_sum,
+            largest=result.largest,
+            update_norm=result.update_norm,
+            left_norm=result.left_norm,
+        )
+        heads = {"message": head_of(result.message), "variate": head_of(variate)}
+        upload = pb.Upload(key=order.key, report=report, **heads)
+        log.info("%s: trained in %.3f s", words(order.key), result.train_s)
+        return Done(upload, result.message, variate)
+
+    def _opened(self, run: str) -> tuple[LocalTrainer, Memory]:
+        """The trainer, which loads torch, and what the device remembers of the run."""
+        if self.trainer is None:
+            from fedrt.learning.remote.device import LocalTrainer
+
+            given = (self.scenario, self.seed, self.settings.number, self.settings.data)
+            self.trainer = LocalTrainer.open(*given, threads=self.settings.threads)
+        if self.memory is None or self.run != run:
+            self.run, self.memory = run, Memory(self.settings.state / run)
+        return self.trainer, self.memory

@@ -1,0 +1,62 @@
+"""What a device remembers between rounds, by the labels of the orders it carried out.
+
+An order says by which label the device is to remember what it had after its last update that
+counted. So it makes no difference whether an acknowledgement was lost on the way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrt.errors import InputError, reason
+from fedrt.system.files import make_folder, write_whole
+from fedrt.system.inputs import open_regular, refuse_zip_bomb
+from fedrt.system.torn import clear_torn
+
+Arrays = Mapping[str, NDArray[Any]]
+
+OWN = re.compile(r"[0-9]{6}-[0-9a-z-]{1,70}\.npz")
+KEPT = 6
+"""Labels whose memories are kept; the coordinator goes back by one global round at most."""
+MOST = 2**34
+
+
+class Memory:
+    """The memories of one run in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        make_folder(folder)
+        clear_torn(folder)
+        self.folder = folder
+
+    def load(self, label: str) -> Arrays | None:
+        """What the device remembered under a label; None if it has forgotten."""
+        path = self.folder / f"{label}.npz"
+        try:
+            with open_regular(path, MOST) as file:
+                refuse_zip_bomb(file, path)
+                with np.load(file, allow_pickle=False) as held:
+                    return {name: held[name] for name in held.files}
+        except InputError:
+            return None
+        except (OSError, ValueError) as error:
+            raise InputError(f"{path}: cannot be read: {reason(error)}") from None
+
+    def save(self, label: str, arrays: Arrays) -> None:
+        """Remember something; forget what is older than the last few."""
+
+        def fill(temporary: Path) -> None:
+            with temporary.open("wb") as file:
+                np.savez(file, allow_pickle=False, **arrays)
+
+        write_whole(self.folder / f"{label}.npz", fill)
+        own = [path for path in self.folder.iterdir() if OWN.fullmatch(path.name)]
+        own.sort(key=lambda path: path.stat().st_mtime_ns, reverse=True)
+        for path in own[KEPT:]:
+            path.unlink(missing_ok=True)

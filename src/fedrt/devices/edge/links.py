@@ -1,0 +1,125 @@
+"""An edge server's links to its peers: whether they answer, and what they send."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import grpc
+
+from fedrt.devices.edge.seats import fetched
+from fedrt.devices.security import Files, Identity, open_channel
+from fedrt.devices.wire import messages_pb2 as pb
+from fedrt.devices.wire.chunks import BrokenPayloadError
+from fedrt.devices.wire.services import call
+from fedrt.errors import FedrtError
+
+log = logging.getLogger(__name__)
+
+ANSWER_S = 3.0
+"""Within which a peer has to answer to count as reachable."""
+AGAIN_S = 0.2
+"""Between two tries to reach a peer."""
+MODEL_S = 600.0
+
+
+class Bell:
+    """Wakes everybody who waits for something new."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def notify(self) -> None:
+        """Wake all who wait."""
+        self._event.set()
+        self._event = asyncio.Event()
+
+    async def wait(self, seconds: float) -> None:
+        """Wait until woken, or some seconds."""
+        try:
+            await asyncio.wait_for(self._event.wait(), seconds)
+        except TimeoutError:
+            return
+
+
+class LostLinkError(FedrtError):
+    """A neighbour could not be reached in time."""
+
+
+class Links:
+    """The channels of an edge server to its peers."""
+
+    def __init__(self, files: Files, most: int) -> None:
+        self.files, self.most = files, most
+        self.channels: dict[tuple[int, str], Any] = {}
+        self.made = Bell()
+
+    def channel(self, number: int, address: str) -> Any:
+        """The channel to a peer, opened when it is first used."""
+        key = (number, address)
+        if key not in self.channels:
+            expect = Identity("edge", f"edge-{number}")
+            self.channels[key] = open_channel(address, self.files, expect)
+        return self.channels[key]
+
+    async def answering(self, peers: Iterable[pb.Peer]) -> list[int]:
+        """The numbers of the peers that can be reached now."""
+
+        async def answers(peer: pb.Peer) -> bool:
+            try:
+                ready = self.channel(peer.number, peer.address).channel_ready()
+                await asyncio.wait_for(ready, ANSWER_S)
+            except (TimeoutError, grpc.aio.AioRpcError):
+                return False
+            return True
+
+        asked = list(peers)
+        found = await asyncio.gather(*map(answers, asked))
+        return [peer.number for peer, answered in zip(asked, found, strict=True) if answered]
+
+    async def fetch_all(
+        self, neighbours: Mapping[int, str], order: pb.MixOrder, step: int, seconds: float
+    ) -> dict[int, bytes]:
+        """What all neighbours send in a gossip step; an error if one cannot be reached in time."""
+
+        async def one(number: int, address: str) -> bytes:
+            asked = pb.Fetch(run=order.key.run, label=order.label, step=step)
+            while True:
+                try:
+                    return await self._fetch(number, address, asked, max(seconds, 0.1))
+                except (grpc.aio.AioRpcError, BrokenPayloadError) as error:
+                    log.info("edge %d: %s", number, reason_of(error))
+                    await asyncio.sleep(AGAIN_S)
+
+        tasks = [one(number, address) for number, address in neighbours.items()]
+        try:
+            found = await asyncio.wait_for(asyncio.gather(*tasks), max(seconds, 0.1))
+        except TimeoutError:
+            raise LostLinkError(f"not all of the neighbours {list(neighbours)} answer") from None
+        return dict(zip(neighbours, found, strict=True))
+
+    async def model_of(self, number: int, address: str, run: str, label: str) -> bytes | None:
+        """The model of a peer in a state; None if it cannot be had."""
+        try:
+            return await self._fetch(number, address, pb.Fetch(run=run, label=label), MODEL_S)
+        except (grpc.aio.AioRpcError, BrokenPayloadError) as error:
+            log.info("edge %d: %s", number, reason_of(error))
+            return None
+
+    async def _fetch(self, number: int, address: str, asked: pb.Fetch, seconds: float) -> bytes:
+        method = call(self.channel(number, address), "Peers", "Fetch")
+        return await fetched(method(asked, timeout=seconds), self.most)
+
+    async def close(self) -> None:
+        """Close all channels."""
+        for channel in self.channels.values():
+            await channel.close()
+
+
+def reason_of(error: Exception) -> str:
+    """An error of a call in one line."""
+    if isinstance(error, grpc.aio.AioRpcError):
+        return f"{error.code().name.lower().replace('_', ' ')}: {error.details()}"
+    return str(error)

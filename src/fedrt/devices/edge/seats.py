@@ -1,0 +1,111 @@
+"""Connected devices: each has a seat, over which orders go out and updates come in."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+
+from fedrt.devices.edge.rounds import OpenRound, Update
+from fedrt.devices.wire.chunks import BrokenPayloadError, chunks_of, gathered, head_of
+from fedrt.devices.wire.messages_pb2 import FromDevice, Key, Order, Piece, Receipt, ToDevice, Upload
+from fedrt.errors import FedrtError
+
+GREETING_S = 20.0
+"""Within which a device that connects has to say who it is."""
+CHUNK_S = 120.0
+"""Within which the next chunk of an upload has to come."""
+
+
+class GoneError(FedrtError):
+    """A device has gone away."""
+
+
+class Seat:
+    """A connected device."""
+
+    def __init__(self, number: int, context: Any, samples: int) -> None:
+        self.number, self.context, self.samples = number, context, samples
+        self.writing = asyncio.Lock()
+        self.since = time.monotonic()
+
+    async def order(self, round_: OpenRound) -> None:
+        """Send the device its order, with the model."""
+        local = round_.locals[self.number]
+        planned = {each.number: each for each in round_.order.devices}[self.number]
+        correction = local.correction or b""
+        head = Order(
+            key=round_.key,
+            label=round_.order.label,
+            remember=round_.remembered.get(self.number, ""),
+            local_steps=local.local_steps,
+            codec=local.codec,
+            cpu_hz=planned.cpu_hz,
+            bandwidth_hz=planned.bandwidth_hz,
+            tx_power_w=planned.tx_power_w,
+            model=head_of(round_.model),
+            correction=head_of(correction),
+        )
+        async with self.writing:
+            await self.context.write(ToDevice(order=head))
+            for payload in (round_.model, correction):
+                for chunk in chunks_of(payload):
+                    await self.context.write(ToDevice(chunk=chunk))
+
+    async def receipt(self, key: Key, why: str = "") -> None:
+        """Tell the device whether its update counts."""
+        found = Receipt(key=key, accepted=not why, why=why)
+        async with self.writing:
+            await self.context.write(ToDevice(receipt=found))
+
+    async def read(self, seconds: float | None = None) -> FromDevice:
+        """The next message of the device; an error if it has gone."""
+        
+        found = await asyncio.wait_for(self.context.read(), seconds)
+        if found is grpc.aio.EOF:
+            raise GoneError("the device has closed its stream")
+        return found
+
+    async def gather(self, upload: Upload, most: int, most_variate: int) -> Update:
+        """The update that follows its head."""
+        began = time.monotonic()
+
+        async def chunk() -> bytes:
+            found = await self.read(CHUNK_S)
+            if found.WhichOneof("what") != "chunk":
+                raise BrokenPayloadError("another message in the middle of an upload")
+            return found.chunk
+
+        message = await gathered(upload.message, most, chunk)
+        variate = await gathered(upload.variate, most_variate, chunk)
+        return Update(upload, message, variate, time.monotonic() - began)
+
+
+async def pieces(payload: bytes) -> AsyncIterator[Any]:
+    """A payload as an answer in pieces."""
+    yield Piece(head=head_of(payload))
+    for chunk in chunks_of(payload):
+        yield Piece(chunk=chunk)
+
+
+async def fetched(answer: Any, most: int) -> bytes:
+    """The payload that another party answers with."""
+    source = aiter(answer)
+
+    async def piece() -> Any:
+        try:
+            return await anext(source)
+        except StopAsyncIteration:
+            raise BrokenPayloadError("an answer that ends too early") from None
+
+    first = await piece()
+    if first.WhichOneof("what") != "head":
+        raise BrokenPayloadError("an answer without a head")
+
+    async def chunk() -> bytes:
+        return bytes((await piece()).chunk)
+
+    return await gathered(first.head, most, chunk)

@@ -1,0 +1,202 @@
+"""`fedrt edge`: the services of an edge server, until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+
+from fedrt.devices.edge.links import Links, LostLinkError
+from fedrt.devices.edge.seats import GREETING_S, GoneError, Seat, pieces
+from fedrt.devices.edge.server import EdgeServer
+from fedrt.devices.security import Gate, Limits, Rule, caller, server_credentials
+from fedrt.devices.settings import EdgeSettings
+from fedrt.devices.wire import messages_pb2 as pb
+from fedrt.devices.wire.chunks import BrokenPayloadError
+from fedrt.devices.wire.party import difference, party_of
+from fedrt.devices.wire.services import handlers
+from fedrt.errors import FedrtError
+from fedrt.scenario import Scenario
+from fedrt.world.fleet import draw_fleet
+
+log = logging.getLogger(__name__)
+
+STOP_S = 5.0
+"""Calls that are under way get this long when the server stops."""
+CHECK_S = 2.0
+"""How often a stream is looked at whose device may have connected again."""
+LIMITS = Limits(calls_per_s=200.0, burst=400)
+"""Peers ask for every step of a gossip."""
+STEP_S = 600.0
+"""The longest that a peer waits for a gossip step here, before it asks again."""
+
+
+class EdgeServices:
+    """The handlers of an edge server's calls: who calls, and what for."""
+
+    def __init__(self, server: EdgeServer, scenario: Scenario, seed: int) -> None:
+        self.server = server
+        self.party = party_of(scenario, seed)
+        fleet = draw_fleet(scenario, seed)
+        mine = fleet.edge_of_device == server.number
+        self.roster = {f"device-{n}": int(n) for n in mine.nonzero()[0]}
+        self.edges = {f"edge-{c}": c for c in range(fleet.num_edges) if c != server.number}
+
+    def rules(self) -> dict[str, Rule]:
+        """Who may call which service."""
+        return {
+            "fedrt.v1.Devices": Rule("device", frozenset(self.roster)),
+            "fedrt.v1.Peers": Rule("edge", frozenset(self.edges)),
+            "fedrt.v1.Orders": Rule("coordinator"),
+        }
+
+    def all(self) -> list[Any]:
+        """The handlers of all three services."""
+        orders = {
+            name: self._ordered(method)
+            for name, method in (
+                ("Ask", self.server.ask),
+                ("Train", self.server.train),
+                ("Mix", self.server.mix),
+                ("Measure", self.server.measure),
+            )
+        }
+        orders["Model"] = self.model
+        return [
+            handlers("Devices", {"Attend": self.attend}),
+            handlers("Peers", {"Fetch": self.fetch}),
+            handlers("Orders", orders),
+        ]
+
+    def _ordered(self, method: Any) -> Any:
+        """A call that the coordinator alone may make."""
+
+        async def handle(request: Any, context: Any) -> Any:
+            try:
+                return await method(request)
+            except LostLinkError as error:
+                await context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
+            except FedrtError as error:
+                await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
+
+        return handle
+
+    async def model(self, question: pb.ModelQuestion, context: Any) -> AsyncIterator[pb.Piece]:
+        """The model in a state, for the coordinator."""
+        async for piece in self._model(question.run, question.label, context):
+            yield piece
+
+    async def fetch(self, asked: pb.Fetch, context: Any) -> AsyncIterator[pb.Piece]:
+        """A model or a gossip step, for another edge server."""
+        if not asked.HasField("step"):
+            async for piece in self._model(asked.run, asked.label, context):
+                yield piece
+            return
+        message = await self._step(asked, self.edges[caller().name], context)
+        async for piece in pieces(message):
+            yield piece
+
+    async def _model(self, run: str, label: str, context: Any) -> AsyncIterator[pb.Piece]:
+        try:
+            found = await self.server.model_at(run, label)
+        except FedrtError as error:
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
+        async for piece in pieces(found):
+            yield piece
+
+    async def _step(self, asked: pb.Fetch, neighbour: int, context: Any) -> bytes:
+        """What a neighbour gets in a gossip step, as soon as there is something."""
+        clock = asyncio.get_running_loop()
+        end = clock.time() + STEP_S
+        links = self.server.links
+        assert links is not None
+        while clock.time() < end:
+            try:
+                states = self.server.states_of(asked.run, asked.label)
+                found = states.step(asked.label, asked.step, neighbour)
+            except FedrtError:
+                found = None  # this server has not heard of the gossip yet
+            if found is not None:
+                return found
+            await links.made.wait(0.5)
+        await context.abort(grpc.StatusCode.UNAVAILABLE, "the gossip step is not there yet")
+        raise AssertionError
+
+    async def attend(self, _requests: Any, context: Any) -> None:
+        """A device's stream, for as long as it stays."""
+        name = caller().name
+        number = self.roster[name]
+        seat = Seat(number, context, 0)
+        try:
+            greeting = await self._greeting(seat)
+            why = difference(self.party, greeting.party, "the device")
+            model = self.server.model
+            if why is None and model is not None and greeting.party.model:
+                ours = pb.Party()
+                ours.CopyFrom(self.party)
+                ours.model = model.model_digest
+                why = difference(ours, greeting.party, "the device")
+            if why is not None:
+                await context.abort(grpc.StatusCode.FAILED_PRECONDITION, why)
+            seat.samples = greeting.samples
+            await context.write(pb.ToDevice(welcome=pb.Welcome(party=self.party)))
+            await self._seated(seat, name)
+        except (GoneError, TimeoutError) as error:
+            log.info("%s: %s", name, error or "did not say who it is")
+        except BrokenPayloadError as error:
+            log.warning("%s: %s", name, error)
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        finally:
+            if self.server.seats.get(number) is seat:
+                del self.server.seats[number]
+
+    async def _greeting(self, seat: Seat) -> pb.Greeting:
+        first = await seat.read(GREETING_S)
+        if first.WhichOneof("what") != "greeting":
+            raise GoneError("its first message is no greeting")
+        return first.greeting
+
+    async def _seated(self, seat: Seat, name: str) -> None:
+        """Hear a device, until it goes or connects again."""
+        seats = self.server.seats
+        seats[seat.number] = seat
+        log.info("%s is connected", name)
+        self.server.call(seat)
+        hearing = asyncio.create_task(self.server.attend(seat))
+        try:
+            while not hearing.done():
+                await asyncio.wait({hearing}, timeout=CHECK_S)
+                if seats.get(seat.number) is not seat:
+                    raise GoneError("has connected again")
+            await hearing
+        finally:
+            hearing.cancel()
+
+
+async def serve(settings: EdgeSettings, stop: asyncio.Event) -> None:
+    """Serve until told to stop."""
+    scenario, seed = settings.scenario, settings.seed
+    server = EdgeServer(scenario, seed, settings.number, settings.state)
+    server.keep_updates = settings.keep_updates
+    server.links = Links(settings.files, settings.most_bytes)
+    services = EdgeServices(server, scenario, seed)
+    gate = Gate(settings.files, services.rules(), LIMITS)
+    grpc_server = grpc.aio.server(
+        interceptors=[gate.interceptor], options=LIMITS.server_options()
+    )
+    grpc_server.add_generic_rpc_handlers(services.all())
+    port = grpc_server.add_secure_port(settings.listen, server_credentials(settings.files))
+    if not port:
+        raise FedrtError(f"{settings.listen}: cannot be listened on; is it in use?")
+    await grpc_server.start()
+    log.info("edge-%d listens on %s", settings.number, settings.listen)
+    try:
+        await stop.wait()
+    finally:
+        await grpc_server.stop(STOP_S)
+        await server.links.close()
+        log.info("edge-%d has stopped", settings.number)
+

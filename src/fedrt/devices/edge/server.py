@@ -1,0 +1,346 @@
+"""The edge server's own work: training rounds, gossip and distances, as the coordinator orders."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import math
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedrt.devices.edge.links import Links
+from fedrt.devices.edge.rounds import OpenRound, Update
+from fedrt.devices.edge.seats import GoneError, Seat
+from fedrt.devices.edge.states import START, Arrays, States
+from fedrt.devices.wire import messages_pb2 as pb
+from fedrt.devices.wire.party import difference, is_label, party_of, words
+from fedrt.errors import InputError
+from fedrt.rounds import ACCEPTED, NOT_STEPPED
+from fedrt.scenario import Scenario
+
+if TYPE_CHECKING:
+    from fedrt.learning.remote.edge import EdgeModel
+
+log = logging.getLogger(__name__)
+
+REMEMBERED = "remembered"
+"""The array of a state with the labels of devices' last updates that counted."""
+
+
+class EdgeServer:
+    """One edge server: its model, its devices and the states it has been through."""
+
+    def __init__(self, scenario: Scenario, seed: int, number: int, folder: Path) -> None:
+        self.scenario, self.seed, self.number, self.folder = scenario, seed, number, folder
+        self.keep_updates = False
+        self.seats: dict[int, Seat] = {}
+        self.model: EdgeModel | None = None
+        self.states: States | None = None
+        self.run = ""
+        self.at = ""
+        """The label of the state that the model is in."""
+        self.remembered: dict[int, str] = {}
+        self.round: OpenRound | None = None
+        self.working = asyncio.Lock()
+        self.links: Links | None = None
+
+    # ---- what the coordinator asks and orders
+
+    async def ask(self, question: pb.Question) -> pb.Answer:
+        """Join a run, and say who is connected and which peers answer."""
+        theirs = difference(party_of(self.scenario, self.seed), question.party, "the coordinator")
+        if theirs is not None:
+            raise InputError(theirs)
+        if not is_label(question.run):
+            raise InputError("the coordinator's run has no name that can be used")
+        async with self.working:
+            if self.model is None:
+                self.model = await asyncio.to_thread(self._open, question.inputs)
+            if self.run != question.run:
+                self.states = States(self.folder / question.run)
+                self.run, self.at = question.run, ""
+        seats = [
+            pb.Seat(number=seat.number, samples=seat.samples) for seat in self.seats.values()
+        ]
+        peers = [] if self.links is None else await self.links.answering(question.peers)
+        party = party_of(self.scenario, self.seed, self.model.model_digest)
+        return pb.Answer(party=party, seats=seats, peers=peers)
+
+    def _open(self, inputs: pb.Inputs) -> EdgeModel:
+        from fedrt.learning.remote.edge import EdgeModel
+        from fedrt.learning.remote.inputs import Inputs
+
+        given = Inputs(tuple(inputs.shape), inputs.num_classes, inputs.integers)
+        return EdgeModel.open(self.scenario, self.seed, self.number, given)
+
+    async def train(self, order: pb.TrainOrder) -> pb.TrainReport:
+        """Order devices to train, average what they send by the deadline, and report."""
+        states = self.states_of(order.key.run, order.base, order.label)
+        async with self.working:
+            if states.has(order.label):
+                return pb.TrainReport.FromString(states.report(order.label))
+            states.forget_before(order.forget_before, keep_updates=self.keep_updates)
+            model = await self._at(order.base)
+            round_ = await self._opened(order, model)
+            self.round = round_
+            try:
+                for number in round_.locals:
+                    if round_.awaits(number) and number in self.seats:
+                        self.call(self.seats[number])
+                await self._wait(round_)
+            finally:
+                round_.closed, self.round = True, None
+            return await self._close(round_, model)
+
+    async def _wait(self, round_: OpenRound) -> None:
+        if not round_.locals:
+            return
+        left_s = round_.began + round_.order.deadline_s - time.monotonic()
+        try:
+            await asyncio.wait_for(round_.complete.wait(), max(left_s, 0.0))
+        except TimeoutError:
+            late = sorted(round_.locals.keys() - round_.updates.keys())
+            log.info("%s: left out %s", words(round_.key), late)
+
+    async def _opened(self, order: pb.TrainOrder, model: EdgeModel) -> OpenRound:
+        """The round, with updates that were acknowledged before this process began."""
+        devices = [each.number for each in order.devices]
+        given = await asyncio.to_thread(
+            model.orders,
+            order.key.t,
+            order.key.r,
+            np.array(devices, dtype=np.int64),
+            np.array([each.local_steps for each in order.devices], dtype=np.int64),
+            [each.codec for each in order.devices] if order.coded else None,
+            np.array([each.samples for each in order.devices], dtype=np.int64),
+        )
+        locals_ = dict(zip(devices, given, strict=True))
+        sent = await asyncio.to_thread(model.model)
+        round_ = OpenRound(order, locals_, sent, dict(self.remembered))
+        assert self.states is not None
+        for number, kept in self.states.updates(order.label).items():
+            if number in locals_:
+                round_.add(number, Update.unpacked(kept))
+        return round_
+
+    async def _close(self, round_: OpenRound, model: EdgeModel) -> pb.TrainReport:
+        """Average the updates, save the state and return the report on it."""
+        order, came = round_.order, sorted(round_.updates)
+        locals_ = [round_.locals[number] for number in came]
+        results = [result_of(round_.updates[number]) for number in came]
+        averaged = await asyncio.to_thread(
+            model.average, order.key.t, order.key.r, np.array(came, dtype=np.int64), locals_, results
+        )
+        for place, number in enumerate(came):
+            if averaged.refused[place] == ACCEPTED:
+                self.remembered[number] = order.label
+        edge_s = time.monotonic() - round_.began
+        last_s = max((update.at_s for update in round_.updates.values()), default=0.0)
+        report = pb.TrainReport(edge_s=edge_s, delivered_s=last_s)
+        for each in order.devices:
+            update = round_.updates.get(each.number)
+            found = pb.DeviceReport(
+                number=each.number, refused=ACCEPTED, stepped_up=NOT_STEPPED, delivered=False
+            )
+            if update is None:
+                found.why = round_.failures.get(each.number, "no update by the deadline")
+            else:
+                place = came.index(each.number)
+                found.delivered, found.upload_s = True, update.upload_s
+                found.report.CopyFrom(update.upload.report)
+                found.upload_bytes = len(update.message) + len(update.variate)
+                found.refused = int(averaged.refused[place])
+                found.stepped_up = int(averaged.stepped_up[place])
+            report.devices.append(found)
+        await self._save(order.label, report)
+        return report
+
+    async def mix(self, order: pb.MixOrder) -> pb.MixReport:
+        """Gossip with the neighbours, step by step, and report."""
+        states = self.states_of(order.key.run, order.base, order.label)
+        async with self.working:
+            if states.has(order.label):
+                return pb.MixReport.FromString(states.report(order.label))
+            model = await self._at(order.base)
+            assert self.links is not None
+            self.at = ""
+            began, received = time.monotonic(), 0
+            weights = np.array(order.weights).reshape(self.scenario.fleet.num_edges, -1)
+            neighbours = {each.number: each.address for each in order.neighbours}
+            model.begin_gossip(weights, order.steps, order.codec)
+            for step in range(order.steps):
+                for number in neighbours:
+                    message = await asyncio.to_thread(model.message_to, number, step)
+                    states.save_step(order.label, step, number, message)
+                self.links.made.notify()
+                limit_s = began + order.deadline_s - time.monotonic()
+                found = await self.links.fetch_all(neighbours, order, step, limit_s)
+                received += sum(map(len, found.values()))
+                await asyncio.to_thread(model.receive, step, found)
+            await asyncio.to_thread(model.end_gossip)
+            report = pb.MixReport(mix_s=time.monotonic() - began, bytes=received)
+            await self._save(order.label, report)
+            return report
+
+    async def measure(self, order: pb.DistanceOrder) -> pb.DistanceReport:
+        """The distances of the model to those of the neighbours."""
+        self.states_of(order.key.run, order.base, order.base)
+        async with self.working:
+            model = await self._at(order.base)
+            assert self.links is not None
+            report = pb.DistanceReport()
+            for each, label in zip(order.neighbours, order.labels, strict=True):
+                theirs = await self.links.model_of(each.number, each.address, self.run, label)
+                if theirs is not None:
+                    report.numbers.append(each.number)
+                    report.distances.append(await asyncio.to_thread(model.distance_to, theirs))
+            return report
+
+    async def model_at(self, run: str, label: str) -> bytes:
+        """The model in a state, for the coordinator or a peer."""
+        states = self.states_of(run, label, label)
+        if self.model is None or not states.has(label):
+            raise InputError(f"edge {self.number} has no state {label}")
+        if label == self.at:
+            return await asyncio.to_thread(self.model.model)
+        if label == START:
+            return await asyncio.to_thread(self.model.first_model)
+        return await asyncio.to_thread(lambda: self.model_bytes(states.load(label)))
+
+    @staticmethod
+    def model_bytes(state: Arrays) -> bytes:
+        """The model in a saved state."""
+        return np.ascontiguousarray(state["models"]).tobytes()
+
+    # ---- devices
+
+    def call(self, seat: Seat) -> None:
+        """Send a seated device its order, without waiting for it."""
+        round_ = self.round
+        if round_ is not None and round_.awaits(seat.number):
+            task = asyncio.create_task(self._order(seat, round_))
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    async def _order(self, seat: Seat, round_: OpenRound) -> None:
+        try:
+            await seat.order(round_)
+        except Exception as error:  # the stream may end in the middle in many ways
+            log.info("device %d: its order could not be sent: %s", seat.number, error)
+
+    async def attend(self, seat: Seat) -> None:
+        """Hear a seated device until it goes."""
+        while True:
+            message = await seat.read()
+            match message.WhichOneof("what"):
+                case "upload":
+                    await self._receive(seat, message.upload)
+                case "failure":
+                    log.warning("device %d: %s", seat.number, message.failure.why[:500])
+                    if self.round is not None and same(message.failure.key, self.round.key):
+                        self.round.failures[seat.number] = message.failure.why[:500]
+                case _:
+                    raise GoneError("a message that does not belong here")
+
+    async def _receive(self, seat: Seat, upload: pb.Upload) -> None:
+        """Take an update in: check it, keep it, acknowledge it."""
+        round_, number = self.round, seat.number
+        if self.model is None:
+            raise GoneError("an upload before any order")
+        most = self.model.most_bytes
+        update = await seat.gather(upload, most, most)
+        if round_ is None or round_ is not self.round or not same(upload.key, round_.key):
+            await seat.receipt(upload.key, "too late: the round has ended")
+            return
+        if number not in round_.locals:
+            await seat.receipt(upload.key, "was not asked for")
+            return
+        if number in round_.updates:
+            repeated = round_.updates[number].upload.message.digest == upload.message.digest
+            await seat.receipt(upload.key, "" if repeated else "another update has been counted")
+            return
+        why = await asyncio.to_thread(self.model.problem, update.message, round_.locals[number])
+        if why is None and not math.isfinite(upload.report.loss_sum):
+            why = "its loss is not finite"
+        if why is not None:
+            round_.failures[number] = f"its update was refused: {why}"
+            log.warning("device %d: its update was refused: %s", number, why)
+            await seat.receipt(upload.key, why)
+            return
+        if not round_.awaits(number):
+            await seat.receipt(upload.key, "too late: the round has ended")
+            return
+        update = replace(update, at_s=time.monotonic() - round_.began)
+        assert self.states is not None
+        self.states.save_update(round_.order.label, number, update.packed())
+        round_.add(number, update)
+        await seat.receipt(upload.key)
+
+    # ---- states
+
+    def states_of(self, run: str, *labels: str) -> States:
+        if run != self.run or self.states is None:
+            raise InputError(f"edge {self.number} is not at run {run}")
+        for label in labels:
+            if not is_label(label):
+                raise InputError("a state has no name that can be used")
+        return self.states
+
+    async def _at(self, label: str) -> EdgeModel:
+        """The model in the state with the given label."""
+        assert self.model is not None
+        assert self.states is not None
+        if self.at != label:
+            if not self.states.has(label):
+                raise InputError(f"edge {self.number} has no state {label}")
+            state = {} if label == START else self.states.load(label)
+            await asyncio.to_thread(self._restore, state)
+            self.at = label
+        return self.model
+
+    def _restore(self, state: Arrays) -> None:
+        assert self.model is not None
+        held = dict(state)
+        told = held.pop(REMEMBERED, None)
+        self.remembered = {}
+        if told is not None:
+            self.remembered = {int(n): str(x) for n, x in json.loads(told.tobytes()).items()}
+        if held:
+            self.model.restore(held)
+        else:
+            self.model.restart()
+
+    async def _save(self, label: str, report: Any) -> None:
+        assert self.model is not None
+        assert self.states is not None
+        arrays = dict(await asyncio.to_thread(self.model.state))
+        told = json.dumps(self.remembered).encode()
+        arrays[REMEMBERED] = np.frombuffer(told, dtype=np.uint8)
+        await asyncio.to_thread(self.states.save, label, arrays, report.SerializeToString())
+        self.at = label
+
+
+def same(one: pb.Key, other: pb.Key) -> bool:
+    """Whether two keys mean the same edge round."""
+    return one.SerializeToString(deterministic=True) == other.SerializeToString(deterministic=True)
+
+
+def result_of(update: Update) -> Any:
+    """An update as the learning code takes it."""
+    from fedrt.learning.remote.device import LocalResult
+
+    report = update.upload.report
+    return LocalResult(
+        message=update.message,
+        loss_sum=report.loss_sum,
+        largest=report.largest,
+        update_norm=report.update_norm,
+        left_norm=report.left_norm,
+        train_s=report.train_s,
+        variate=update.variate or None,
+    )
+

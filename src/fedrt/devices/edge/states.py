@@ -1,0 +1,111 @@
+"""What an edge server keeps on disk: its states by label, and updates it has acknowledged.
+
+Every order of the coordinator names the state to start from and the one to end in. A state that is
+there has been reached: the same order again gets the same report. So any party can be killed at any
+moment, and the order simply be given again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrt.errors import InputError, reason
+from fedrt.system.files import make_folder, write_whole
+from fedrt.system.inputs import open_regular, read_bytes, refuse_zip_bomb
+from fedrt.system.torn import clear_torn
+
+Arrays = Mapping[str, NDArray[Any]]
+
+START = "start"
+"""The state before the first round, which is not on disk: every server makes it anew."""
+OWN = re.compile(r"([0-9]{6})-[0-9a-z-]{1,70}\.(npz|report|[0-9]{1,9}\.update|[0-9]{1,4}-[0-9]{1,9}\.step)")
+MOST = 2**34
+"""Bytes of a file that is read."""
+
+
+def label_of(t: int, what: str, session: str) -> str:
+    """The name of the state that an order ends in."""
+    return f"{t:06}-{what}-{session}"
+
+
+class States:
+    """The states of one run in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        make_folder(folder)
+        clear_torn(folder)
+        self.folder = folder
+
+    def has(self, label: str) -> bool:
+        """Whether the state has been reached, with the report on it."""
+        return label == START or self._path(label, "report").is_file()
+
+    def save(self, label: str, arrays: Arrays, report: bytes) -> None:
+        """Save a state and the report on how it was reached; the report last."""
+
+        def fill(temporary: Path) -> None:
+            with temporary.open("wb") as file:
+                np.savez(file, allow_pickle=False, **arrays)
+
+        write_whole(self._path(label, "npz"), fill)
+        self._write(self._path(label, "report"), report)
+
+    def load(self, label: str) -> Arrays:
+        """A saved state; an error if it is not there or damaged."""
+        path = self._path(label, "npz")
+        try:
+            with open_regular(path, MOST) as file:
+                refuse_zip_bomb(file, path)
+                with np.load(file, allow_pickle=False) as held:
+                    return {name: held[name] for name in held.files}
+        except (OSError, ValueError) as error:
+            raise InputError(f"{path}: cannot be read: {reason(error)}") from None
+
+    def report(self, label: str) -> bytes:
+        """The report on how a state was reached."""
+        return read_bytes(self._path(label, "report"), MOST)
+
+    def save_update(self, label: str, number: int, update: bytes) -> None:
+        """Keep a device's update, before it is acknowledged."""
+        self._write(self._path(label, f"{number}.update"), update)
+
+    def updates(self, label: str) -> dict[int, bytes]:
+        """The updates that were acknowledged on the way to a state, by device."""
+        found = {}
+        for path in self.folder.glob(f"{label}.*.update"):
+            found[int(path.name.split(".")[-2])] = read_bytes(path, MOST)
+        return found
+
+    def save_step(self, label: str, step: int, neighbour: int, message: bytes) -> None:
+        """Keep what a neighbour gets in a gossip step."""
+        self._write(self._path(label, f"{step}-{neighbour}.step"), message)
+
+    def step(self, label: str, step: int, neighbour: int) -> bytes | None:
+        """What a neighbour gets in a gossip step; None if it has not been made yet."""
+        path = self._path(label, f"{step}-{neighbour}.step")
+        return read_bytes(path, MOST) if path.is_file() else None
+
+    def forget_before(self, t: int, *, keep_updates: bool = False) -> None:
+        """Delete everything about earlier global rounds."""
+        for path in self.folder.iterdir():
+            found = OWN.fullmatch(path.name)
+            if found is None or int(found[1]) >= t:
+                continue
+            if not (keep_updates and path.suffix in (".update", ".npz", ".report")):
+                path.unlink(missing_ok=True)
+
+    def _path(self, label: str, end: str) -> Path:
+        return self.folder / f"{label}.{end}"
+
+    @staticmethod
+    def _write(path: Path, content: bytes) -> None:
+        def fill(temporary: Path) -> None:
+            temporary.write_bytes(content)
+
+        write_whole(path, fill)

@@ -1,0 +1,249 @@
+"""The settings of each party: from options, else the environment, else its TOML file.
+
+A variable of the environment has the name of the party and the setting, as FEDRT_EDGE_LISTEN. Paths
+in a file are relative to it; others to the folder that the command is given in.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fedrt.devices.security import Files, Identity
+from fedrt.errors import InputError, reason
+from fedrt.quantities import SEED
+from fedrt.scenario import Scenario, load_scenario
+from fedrt.scenario.tables.fields import read_table, setting
+from fedrt.system.inputs import read_text
+from fedrt.validation import Flag, Listed, Maybe, Real, Text, Whole, problem
+
+P = TypeVar("P", bound="Party")
+
+PATH, ADDRESS = Text(4000), Text(300)
+PATHS = ("scenario", "ca", "certificate", "key", "revoked", "state", "data", "out")
+PORTS = range(1, 65536)
+
+
+@dataclass(frozen=True)
+class Party:
+    """What every party needs to know."""
+
+    scenario_file: str = setting(PATH)
+    seed: int = setting(SEED, 0)
+    ca: str = setting(PATH, "ca.pem")
+    certificate: str | None = setting(Maybe(PATH), None)
+    """Default: the party's name with .pem, in the folder of `ca`."""
+    key: str | None = setting(Maybe(PATH), None)
+    """Default: the party's name with .key, in the folder of `ca`."""
+    revoked: str | None = setting(Maybe(PATH), None)
+    """The list of revoked certificates. Default: revoked.pem beside `ca`, if it is there."""
+    log_json: bool = setting(Flag(), False)
+    metrics: str | None = setting(Maybe(ADDRESS), None)
+    """HOST:PORT or PORT of /healthz and /metrics; a port alone is on loopback."""
+    name: str = "coordinator"
+
+    @cached_property
+    def scenario(self) -> Scenario:
+        """The scenario in the party's own file."""
+        found = load_scenario(self.scenario_file)
+        problems = []
+        if found.faults is not None:
+            rule = "must not be there: what fails on real devices is not drawn"
+            problems.append(f"scenario.faults: {rule}")
+        if problems:
+            raise InputError(problems)
+        return found
+
+    @property
+    def files(self) -> Files:
+        """The party's certificate, its key, and what it trusts."""
+        folder = Path(self.ca).parent
+        revoked = folder / "revoked.pem" if self.revoked is None else Path(self.revoked)
+        return Files(
+            ca=Path(self.ca),
+            certificate=Path(self.certificate or folder / f"{self.name}.pem"),
+            key=Path(self.key or folder / f"{self.name}.key"),
+            revoked=revoked if self.revoked is not None or revoked.exists() else None,
+        )
+
+    @property
+    def role(self) -> str:
+        """What the party is: coordinator, edge or device."""
+        return self.name.partition("-")[0]
+
+    @property
+    def number(self) -> int:
+        """The party's number in the scenario."""
+        return int(self.name.rpartition("-")[2])
+
+    def problems(self) -> list[str]:
+        """What keeps the party from starting, a line each."""
+        found: list[str] = []
+        try:
+            self._check_name(self.scenario)
+        except InputError as error:
+            found += str(error).splitlines()
+        return [*found, *self.files.problems(Identity(self.role, self.name))]
+
+    def _check_name(self, scenario: Scenario) -> None:
+        return
+
+
+@dataclass(frozen=True)
+class EdgeSettings(Party):
+    """The settings of an edge server."""
+
+    listen: str = setting(ADDRESS, "127.0.0.1:7100")
+    state_folder: str | None = setting(Maybe(PATH), None)
+    """Where states are kept. Default: state/NAME."""
+    keep_updates: bool = setting(Flag(), False)
+    """Whether updates and states of past rounds stay there, to be looked at."""
+    most_model_bytes: int = setting(Whole(1000, 2**36), 2**31)
+
+    @property
+    def state(self) -> Path:
+        return Path(self.state_folder or f"state/{self.name}")
+
+    @property
+    def most_bytes(self) -> int:
+        return self.most_model_bytes
+
+    def problems(self) -> list[str]:
+        return [*super().problems(), *address_problems("listen", self.listen)]
+
+    def _check_name(self, scenario: Scenario) -> None:
+        _check_number("edge", self.name, scenario.fleet.num_edges)
+
+
+@dataclass(frozen=True)
+class DeviceSettings(Party):
+    """The settings of a device agent."""
+
+    edge: str = setting(ADDRESS, "127.0.0.1:7100")
+    data: str = setting(PATH, "")
+    state_folder: str | None = setting(Maybe(PATH), None)
+    threads: int = setting(Whole(1, 4096), 1)
+
+    @property
+    def state(self) -> Path:
+        return Path(self.state_folder or f"state/{self.name}")
+
+    def problems(self) -> list[str]:
+        found = [*super().problems(), *address_problems("edge", self.edge)]
+        if not Path(self.data).is_file():
+            found.append(problem("data", self.data, "a file that `fedrt data split` wrote"))
+        return found
+
+    def _check_name(self, scenario: Scenario) -> None:
+        _check_number("device", self.name, scenario.fleet.num_devices)
+
+
+@dataclass(frozen=True)
+class CoordinatorSettings(Party):
+    """The settings of the coordinator."""
+
+    edges: tuple[str, ...] = setting(Listed(ADDRESS), ())
+    """HOST:PORT of every edge server, in the order of their numbers."""
+    data: str = setting(PATH, "")
+    """The file server.npz that `fedrt data split` wrote, with the test samples."""
+    policy: str = setting(Text(300), "fedrt")
+    out: str | None = setting(Maybe(PATH), None)
+    wait_s: float = setting(Real(least=0, most=1e6), 60.0)
+    """How long to wait for all devices before the first round."""
+    least_devices: int = setting(Whole(0, 10**7), 1)
+    """How many devices have to be connected for a round to begin."""
+    deadline_factor: float = setting(Real(above=0, most=1e6), 3.0)
+    least_deadline_s: float = setting(Real(least=0, most=1e6), 30.0)
+    """A deadline is the planned time of the round times the factor, and at least this."""
+
+    def problems(self) -> list[str]:
+        found = super().problems()
+        for place, address in enumerate(self.edges):
+            found += address_problems(f"edges[{place}]", address)
+        if not found and len(self.edges) != self.scenario.fleet.num_edges:
+            rule = f"the addresses of {self.scenario.fleet.num_edges} edge servers"
+            found.append(f"edges: has {len(self.edges)} entries: must be {rule}")
+        if not Path(self.data).is_file():
+            rule = "the file server.npz that `fedrt data split` wrote"
+            found.append(problem("data", self.data, rule))
+        return found
+
+
+def read_settings(
+    cls: type[P], options: Mapping[str, Any], config: Path | None, name: str
+) -> P:
+    """The settings of a party; an error says all that is wrong."""
+    problems: list[str] = []
+    known = {f.name: f.metadata["rule"] for f in fields(cls) if "rule" in f.metadata}
+    table: dict[str, Any] = {}
+    if config is not None:
+        table = _located(_read_toml(config), config.parent)
+    prefix = f"FEDRT_{cls.__name__.removesuffix('Settings').upper()}_"
+    for key, rule in known.items():
+        text = os.environ.get(prefix + key.upper().removesuffix("_FILE").removesuffix("_FOLDER"))
+        if text is not None:
+            table[key] = from_text(text, rule)
+    for key, value in options.items():
+        if value is not None:
+            table[key] = from_text(value, known[key]) if isinstance(value, str) else value
+    found = read_table(cls, table, config.name if config else "settings", problems)
+    if found is None:
+        raise InputError(problems)
+    object.__setattr__(found, "name", name)
+    return found
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(read_text(path))
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InputError(f"{path}: is not TOML: {reason(error)}") from None
+
+
+def _located(table: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The table with the names that code uses, and paths relative to its file."""
+    for short, long in (("scenario", "scenario_file"), ("state", "state_folder")):
+        if short in table:
+            table[long] = table.pop(short)
+    for key in (*PATHS, "scenario_file", "state_folder"):
+        value = table.get(key)
+        is_file = isinstance(value, str) and (folder / value).exists()
+        if isinstance(value, str) and (is_file or key != "scenario_file"):
+            table[key] = str(folder / value)
+    return table
+
+
+def from_text(text: str, rule: Any) -> Any:
+    """A value that was typed, as its rule takes it."""
+    rule = getattr(rule, "rule", rule)
+    if isinstance(rule, Whole | Real):
+        try:
+            return float(text)
+        except ValueError:
+            return text
+    if isinstance(rule, Flag):
+        return {"1": True, "true": True, "0": False, "false": False}.get(text.lower(), text)
+    if isinstance(rule, Listed):
+        return [part.strip() for part in text.split(",") if part.strip()]
+    return text
+
+
+def address_problems(name: str, address: str) -> list[str]:
+    """What is wrong with HOST:PORT, if anything."""
+    found = re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[^:\s]+):([0-9]{1,5})", address)
+    if found is None or int(found[2]) not in PORTS:
+        return [problem(name, address, "HOST:PORT")]
+    return []
+
+
+def _check_number(kind: str, name: str, count: int) -> None:
+    found = re.fullmatch(rf"{kind}-(0|[1-9][0-9]{{0,8}})", name)
+    if found is None or int(found[1]) >= count:
+        rule = f"{kind}-0 to {kind}-{count - 1}, as the scenario has {count}"
+        raise InputError(problem("name", name, rule))

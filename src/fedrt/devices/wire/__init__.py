@@ -1,0 +1,1 @@
+"""What coordinator, edge servers and devices send each other."""

@@ -1,0 +1,52 @@
+"""Bytes of any length as a head with length and digest, and chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from hashlib import blake2b
+
+from fedrt.devices.wire.messages_pb2 import Payload
+from fedrt.errors import FedrtError
+
+CHUNK = 2**18
+"""Bytes of a chunk: with fewer, a large model takes far longer than plain TLS would."""
+MOST_MESSAGE = CHUNK + 2**16
+"""Bytes of the longest message on the wire."""
+
+NextChunk = Callable[[], Awaitable[bytes]]
+
+
+class BrokenPayloadError(FedrtError):
+    """What arrived is not what its head announces."""
+
+
+def digest_of(payload: bytes | bytearray) -> bytes:
+    """The digest by which a payload is known."""
+    return blake2b(payload, digest_size=16).digest()
+
+
+def head_of(payload: bytes) -> Payload:
+    """What is announced of a payload before its chunks."""
+    return Payload(length=len(payload), digest=digest_of(payload) if payload else b"")
+
+
+def chunks_of(payload: bytes) -> Iterator[bytes]:
+    """The payload in pieces; none for an empty one."""
+    view = memoryview(payload)
+    for start in range(0, len(view), CHUNK):
+        yield bytes(view[start : start + CHUNK])
+
+
+async def gathered(head: Payload, most: int, next_chunk: NextChunk) -> bytes:
+    """The payload that follows its head; an error if it is another one, or longer than `most`."""
+    if head.length > most:
+        raise BrokenPayloadError(f"a payload of {head.length} bytes: must be at most {most}")
+    found = bytearray()
+    while len(found) < head.length:
+        chunk = await next_chunk()
+        if not chunk or len(found) + len(chunk) > head.length:
+            raise BrokenPayloadError("a payload whose chunks do not fit its announced length")
+        found += chunk
+    if head.length and digest_of(found) != head.digest:
+        raise BrokenPayloadError("a payload with another digest than announced")
+    return bytes(found)

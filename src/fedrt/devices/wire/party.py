@@ -1,0 +1,63 @@
+"""What parties compare before anything else: protocol, version, scenario and model."""
+
+from __future__ import annotations
+
+import re
+from hashlib import blake2b
+
+import fedrt
+from fedrt.devices.wire.messages_pb2 import Key, Party
+from fedrt.scenario import Scenario, scenario_text
+
+PROTOCOL = 1
+LABEL = re.compile(r"[0-9a-z][0-9a-z-]{0,79}")
+"""Names of states and runs: they become names of files."""
+
+
+def scenario_digest(scenario: Scenario, seed: int) -> str:
+    """A digest of a scenario and a seed."""
+    text = f"{seed}\n{scenario_text(scenario, anywhere=True)}"
+    return blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def party_of(scenario: Scenario, seed: int, model: str = "") -> Party:
+    """What this process has to say of itself."""
+    digest = scenario_digest(scenario, seed)
+    return Party(protocol=PROTOCOL, version=fedrt.__version__, scenario=digest, model=model)
+
+
+def difference(ours: Party, theirs: Party, who: str) -> str | None:
+    """Why two parties cannot work together, in one line; None if they can.
+
+    Versions that differ in their last number only, as 0.2.0 and 0.2.1, can.
+    """
+    if ours.protocol != theirs.protocol:
+        newer = "newer" if theirs.protocol > ours.protocol else "older"
+        return (
+            f"{who} speaks protocol {theirs.protocol} (FedRT {theirs.version}), {newer} than"
+            f" {ours.protocol} here (FedRT {ours.version}): install the same version on both"
+        )
+    if _series(ours.version) != _series(theirs.version):
+        return (
+            f"{who} has FedRT {theirs.version}, and here is {ours.version}: install the same"
+            " version on both"
+        )
+    if ours.scenario != theirs.scenario:
+        return f"{who} has another scenario or seed than this one: copy the file and compare seeds"
+    if ours.model and theirs.model and ours.model != theirs.model:
+        return f"{who} has another model: its layers differ in name, shape or type"
+    return None
+
+
+def _series(version: str) -> list[str]:
+    return version.split(".")[:2]
+
+
+def is_label(text: str) -> bool:
+    """Whether a text may name a state or a run."""
+    return LABEL.fullmatch(text) is not None
+
+
+def words(key: Key) -> str:
+    """An edge round in words."""
+    return f"global round {key.t}, edge round {key.r}"

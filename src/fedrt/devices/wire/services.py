@@ -1,0 +1,56 @@
+"""The three services of an edge server, as handlers and as calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import grpc
+
+from fedrt.devices.wire import messages_pb2 as pb
+
+
+class Method(NamedTuple):
+    """One method of a service: what it takes and returns, and which of these are streams."""
+
+    request: Any
+    response: Any
+    streams_in: bool = False
+    streams_out: bool = False
+
+
+DEVICES = {"Attend": Method(pb.FromDevice, pb.ToDevice, streams_in=True, streams_out=True)}
+PEERS = {"Fetch": Method(pb.Fetch, pb.Piece, streams_out=True)}
+ORDERS = {
+    "Ask": Method(pb.Question, pb.Answer),
+    "Train": Method(pb.TrainOrder, pb.TrainReport),
+    "Mix": Method(pb.MixOrder, pb.MixReport),
+    "Measure": Method(pb.DistanceOrder, pb.DistanceReport),
+    "Model": Method(pb.ModelQuestion, pb.Piece, streams_out=True),
+}
+SERVICES = {"Devices": DEVICES, "Peers": PEERS, "Orders": ORDERS}
+
+
+def handlers(service: str, given: Mapping[str, Any]) -> Any:
+    """The handlers of a service; `given` has a coroutine for each of its methods."""
+    found = {}
+    for name, method in SERVICES[service].items():
+        kinds = ("stream" if each else "unary" for each in (method.streams_in, method.streams_out))
+        make = getattr(grpc, "{}_{}_rpc_method_handler".format(*kinds))
+        found[name] = make(
+            given[name],
+            request_deserializer=method.request.FromString,
+            response_serializer=method.response.SerializeToString,
+        )
+    return grpc.method_handlers_generic_handler(f"fedrt.v1.{service}", found)
+
+
+def call(channel: Any, service: str, name: str) -> Any:
+    """A method of a service at the other end of a channel."""
+    method = SERVICES[service][name]
+    kinds = ("stream" if each else "unary" for each in (method.streams_in, method.streams_out))
+    return getattr(channel, "_".join(kinds))(
+        f"/fedrt.v1.{service}/{name}",
+        request_serializer=method.request.SerializeToString,
+        response_deserializer=method.response.FromString,
+    )

@@ -175,9 +175,7 @@ class CoordinatorSettings(Party):
         return found
 
 
-def read_settings(
-    cls: type[P], options: Mapping[str, Any], config: Path | None, name: str
-) -> P:
+def read_settings(cls: type[P], options: Mapping[str, Any], config: Path | None, name: str) -> P:
     """The settings of a party; an error says all that is wrong."""
     problems: list[str] = []
     known = {f.name: f.metadata["rule"] for f in fields(cls) if "rule" in f.metadata}

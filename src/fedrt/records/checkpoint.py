@@ -15,14 +15,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.errors import InputError, reason
+from fedrt.errors import InputError
 from fedrt.records.records import BadRecordError, RunSize, packed, unpacked
 from fedrt.runs.rounds import PastEdgeRound
-from fedrt.system.files import make_folder, write_whole
-from fedrt.system.inputs import refuse_zip_bomb
+from fedrt.system.files import make_folder, write_arrays
+from fedrt.system.inputs import read_arrays
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -45,7 +44,7 @@ class Checkpoints:
     def save_record(self, t: int, record: Record) -> None:
         """Save the record of global round t."""
         make_folder(self.records)
-        _write(self.records / f"{t:06}.npz", packed(record))
+        write_arrays(self.records / f"{t:06}.npz", packed(record))
 
     def load_records(self, rounds: int, size: RunSize) -> list[Record]:
         """The records of the first `rounds` global rounds, checked against the run's size."""
@@ -57,7 +56,7 @@ class Checkpoints:
         Later ones that are there did not read when the run went on from here: they go too.
         """
         make_folder(self.checkpoints)
-        _write(self.checkpoints / f"{rounds:06}.npz", state)
+        write_arrays(self.checkpoints / f"{rounds:06}.npz", state)
         paths = self._all()
         later = [path for path in paths if int(path.stem) > rounds]
         for path in [*later, *paths[len(later) + self.keep :]]:
@@ -165,25 +164,9 @@ def _read_record(folder: Path, t: int, size: RunSize) -> Record:
         ) from None
 
 
-def _write(path: Path, arrays: Arrays) -> None:
-    def fill(temporary: Path) -> None:
-        with temporary.open("wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
-
-    write_whole(path, fill)
-
-
 def _read(path: Path, names: Set[str] | None = None) -> dict[str, NDArray[Any]]:
     """All arrays of a file, whose checksums are verified."""
-    try:
-        with path.open("rb") as file:
-            refuse_zip_bomb(file, path)
-            with np.load(file, allow_pickle=False) as archive:
-                arrays = {name: archive[name] for name in archive.files}
-    except InputError:
-        raise
-    except Exception as error:  # a damaged archive may fail in any part of its reader
-        raise InputError(f"{path}: cannot be read: {reason(error)}") from None
+    arrays = read_arrays(path)
     if names is not None and not names <= arrays.keys() <= names | LATER:
         raise InputError(f"{path}: cannot be read: it holds {', '.join(arrays) or 'nothing'}")
     return arrays

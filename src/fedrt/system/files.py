@@ -12,6 +12,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fedrt.errors import FedrtError, InfeasibleError, InputError, reason
 from fedrt.system.torn import torn_file, torn_folder
 
@@ -52,6 +55,16 @@ def _fill(path: Path, text: str) -> None:
 def write_json(path: Path, data: Any) -> None:
     """Write data as JSON, atomically; NaN and infinity are errors."""
     write_text(path, json.dumps(data, indent=2, allow_nan=False) + "\n")
+
+
+def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write named arrays as an npz file."""
+
+    def fill(temporary: Path) -> None:
+        with temporary.open("wb") as file:
+            np.savez(file, allow_pickle=False, **arrays)
+
+    write_whole(path, fill)
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:

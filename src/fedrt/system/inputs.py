@@ -16,7 +16,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from fedrt.errors import InputError
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrt.errors import InputError, reason
 from fedrt.validation import shown
 
 MOST_TEXT = 64 * 2**20
@@ -108,6 +111,19 @@ def refuse_zip_bomb(file: BinaryIO, name: object) -> None:
             f"{name}: unpacks to {total} bytes: compressed arrays must have at most"
             f" {MOST_UNPACKED} in all; save larger ones uncompressed, as np.savez does"
         )
+
+
+def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """All arrays of an npz file, whose checksums are verified; nothing is unpickled."""
+    try:
+        with path.open("rb") as file:
+            refuse_zip_bomb(file, path)
+            with np.load(file, allow_pickle=False) as archive:
+                return {name: archive[name] for name in archive.files}
+    except InputError:
+        raise
+    except Exception as error:  # a damaged archive may fail in any part of its reader
+        raise InputError(f"{path}: cannot be read: {reason(error)}") from None
 
 
 def refuse_many_cells(name: object, rows: int, columns: int) -> None:

@@ -187,7 +187,9 @@ class RemoteExecutor:
         cpu_hz = np.where(trained, plan.cpu_hz, seen.cpu_max_hz)
         steps = np.where(trained, plan.local_steps, seen.local_steps)
         power_w = seen.tx_power_w if plan.tx_power_w is None else plan.tx_power_w
-        cycles = np.where(delivered, found["train_s"] * cpu_hz, seen.cycles * steps / seen.local_steps)
+        cycles = np.where(
+            delivered, found["train_s"] * cpu_hz, seen.cycles * steps / seen.local_steps
+        )
         compute_j = np.where(trained, training_energy_j(seen, cycles, cpu_hz), 0.0)
         busy_s = found["download_s"] + found["train_s"] + found["upload_s"]
         return RoundCost(
@@ -258,7 +260,9 @@ class RemoteExecutor:
             return float(report.mix_s)
 
         edges = [c for c in range(seen.num_edges) if self.fleet.answered[c]]
-        if len(edges) < seen.num_edges and any(weights[c, d] for c in edges for d in range(seen.num_edges) if d not in edges):
+        if len(edges) < seen.num_edges and any(
+            weights[c, d] for c in edges for d in range(seen.num_edges) if d not in edges
+        ):
             raise SilentEdgeError("a server that the plan links does not answer")
         times = await asyncio.gather(*(one(c) for c in edges))
         found = np.zeros(seen.num_edges)
@@ -315,9 +319,7 @@ class RemoteExecutor:
 
     async def _models(self) -> list[bytes]:
         run, labels = self.fleet.run, self.fleet.labels
-        asked = (
-            self.fleet.calls.model(c, run, label, MODEL_S) for c, label in enumerate(labels)
-        )
+        asked = (self.fleet.calls.model(c, run, label, MODEL_S) for c, label in enumerate(labels))
         return list(await asyncio.gather(*asked))
 
     def _key(self, t: int, r: int) -> pb.Key:

@@ -70,7 +70,11 @@ class Learned:
         """Every value with its spread and its age in edge rounds, to be saved and shown."""
         return {
             name: [
-                {"value": each.value, "spread": each.spread, "age": now - each.at if each.seen else -1}
+                {
+                    "value": each.value,
+                    "spread": each.spread,
+                    "age": now - each.at if each.seen else -1,
+                }
                 for each in getattr(self, name)
             ]
             for name in ("cycles", "upload", "backhaul")

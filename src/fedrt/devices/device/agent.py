@@ -207,7 +207,9 @@ class DeviceAgent:
             log.warning("has forgotten what it had yet to send; starts with nothing left over")
         trainer.restore(state or {})
         codec = order.codec if order.HasField("codec") else None
-        local = LocalOrder(order.key.t, order.key.r, order.local_steps, codec, job.correction or None)
+        local = LocalOrder(
+            order.key.t, order.key.r, order.local_steps, codec, job.correction or None
+        )
         result = trainer.train(local, job.model)
         trainer.settle(accepted=True)
         memory.save(order.label, trainer.state())

@@ -11,12 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.errors import InputError, reason
-from fedrt.system.files import make_folder, write_whole
-from fedrt.system.inputs import open_regular, refuse_zip_bomb
+from fedrt.system.files import make_folder, write_arrays
+from fedrt.system.inputs import read_arrays
 from fedrt.system.torn import clear_torn
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -24,7 +22,6 @@ Arrays = Mapping[str, NDArray[Any]]
 OWN = re.compile(r"[0-9]{6}-[0-9a-z-]{1,70}\.npz")
 KEPT = 6
 """Labels whose memories are kept; the coordinator goes back by one global round at most."""
-MOST = 2**34
 
 
 class Memory:
@@ -38,24 +35,11 @@ class Memory:
     def load(self, label: str) -> Arrays | None:
         """What the device remembered under a label; None if it has forgotten."""
         path = self.folder / f"{label}.npz"
-        try:
-            with open_regular(path, MOST) as file:
-                refuse_zip_bomb(file, path)
-                with np.load(file, allow_pickle=False) as held:
-                    return {name: held[name] for name in held.files}
-        except InputError:
-            return None
-        except (OSError, ValueError) as error:
-            raise InputError(f"{path}: cannot be read: {reason(error)}") from None
+        return read_arrays(path) if path.is_file() else None
 
     def save(self, label: str, arrays: Arrays) -> None:
         """Remember something; forget what is older than the last few."""
-
-        def fill(temporary: Path) -> None:
-            with temporary.open("wb") as file:
-                np.savez(file, allow_pickle=False, **arrays)
-
-        write_whole(self.folder / f"{label}.npz", fill)
+        write_arrays(self.folder / f"{label}.npz", arrays)
         own = [path for path in self.folder.iterdir() if OWN.fullmatch(path.name)]
         own.sort(key=lambda path: path.stat().st_mtime_ns, reverse=True)
         for path in own[KEPT:]:

@@ -30,7 +30,12 @@ class Update:
     def packed(self) -> bytes:
         """The update as bytes, to be kept until it has been averaged."""
         head = self.upload.SerializeToString()
-        return HEAD.pack(len(head), len(self.message), self.upload_s) + head + self.message + self.variate
+        return (
+            HEAD.pack(len(head), len(self.message), self.upload_s)
+            + head
+            + self.message
+            + self.variate
+        )
 
     @staticmethod
     def unpacked(kept: bytes) -> Update:

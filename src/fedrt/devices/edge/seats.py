@@ -63,7 +63,6 @@ class Seat:
 
     async def read(self, seconds: float | None = None) -> FromDevice:
         """The next message of the device; an error if it has gone."""
-        
         found = await asyncio.wait_for(self.context.read(), seconds)
         if found is grpc.aio.EOF:
             raise GoneError("the device has closed its stream")

@@ -12,6 +12,7 @@ import grpc
 from fedrt.devices.edge.links import Links, LostLinkError
 from fedrt.devices.edge.seats import GREETING_S, GoneError, Seat, pieces
 from fedrt.devices.edge.server import EdgeServer
+from fedrt.devices.metrics import Metrics
 from fedrt.devices.security import Gate, Limits, Rule, caller, server_credentials
 from fedrt.devices.settings import EdgeSettings
 from fedrt.devices.wire import messages_pb2 as pb
@@ -184,19 +185,22 @@ async def serve(settings: EdgeSettings, stop: asyncio.Event) -> None:
     server.links = Links(settings.files, settings.most_bytes)
     services = EdgeServices(server, scenario, seed)
     gate = Gate(settings.files, services.rules(), LIMITS)
-    grpc_server = grpc.aio.server(
-        interceptors=[gate.interceptor], options=LIMITS.server_options()
-    )
+    grpc_server = grpc.aio.server(interceptors=[gate.interceptor], options=LIMITS.server_options())
     grpc_server.add_generic_rpc_handlers(services.all())
     port = grpc_server.add_secure_port(settings.listen, server_credentials(settings.files))
     if not port:
         raise FedrtError(f"{settings.listen}: cannot be listened on; is it in use?")
+    metrics = None
+    if settings.metrics is not None:
+        metrics = Metrics(settings.name, server.numbers)
+        await metrics.start(settings.metrics)
     await grpc_server.start()
     log.info("edge-%d listens on %s", settings.number, settings.listen)
     try:
         await stop.wait()
     finally:
+        if metrics is not None:
+            await metrics.close()
         await grpc_server.stop(STOP_S)
         await server.links.close()
         log.info("edge-%d has stopped", settings.number)
-

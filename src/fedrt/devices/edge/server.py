@@ -31,6 +31,15 @@ log = logging.getLogger(__name__)
 REMEMBERED = "remembered"
 """The array of a state with the labels of devices' last updates that counted."""
 
+COUNTS = (
+    "global_round",
+    "updates_counted_total",
+    "updates_refused_total",
+    "bytes_received_total",
+    "orders_total",
+    "round_seconds",
+)
+
 
 class EdgeServer:
     """One edge server: its model, its devices and the states it has been through."""
@@ -48,6 +57,11 @@ class EdgeServer:
         self.round: OpenRound | None = None
         self.working = asyncio.Lock()
         self.links: Links | None = None
+        self.counts = dict.fromkeys(COUNTS, 0.0)
+
+    def numbers(self) -> dict[str, float]:
+        """What is told of this server while it runs."""
+        return {"connected_devices": float(len(self.seats)), **self.counts}
 
     # ---- what the coordinator asks and orders
 
@@ -64,9 +78,7 @@ class EdgeServer:
             if self.run != question.run:
                 self.states = States(self.folder / question.run)
                 self.run, self.at = question.run, ""
-        seats = [
-            pb.Seat(number=seat.number, samples=seat.samples) for seat in self.seats.values()
-        ]
+        seats = [pb.Seat(number=seat.number, samples=seat.samples) for seat in self.seats.values()]
         peers = [] if self.links is None else await self.links.answering(question.peers)
         party = party_of(self.scenario, self.seed, self.model.model_digest)
         return pb.Answer(party=party, seats=seats, peers=peers)
@@ -134,7 +146,12 @@ class EdgeServer:
         locals_ = [round_.locals[number] for number in came]
         results = [result_of(round_.updates[number]) for number in came]
         averaged = await asyncio.to_thread(
-            model.average, order.key.t, order.key.r, np.array(came, dtype=np.int64), locals_, results
+            model.average,
+            order.key.t,
+            order.key.r,
+            np.array(came, dtype=np.int64),
+            locals_,
+            results,
         )
         for place, number in enumerate(came):
             if averaged.refused[place] == ACCEPTED:
@@ -158,6 +175,10 @@ class EdgeServer:
                 found.stepped_up = int(averaged.stepped_up[place])
             report.devices.append(found)
         await self._save(order.label, report)
+        counts = self.counts
+        counts["orders_total"] += 1
+        counts["updates_counted_total"] += sum(each.delivered for each in report.devices)
+        counts["global_round"], counts["round_seconds"] = float(order.key.t), edge_s
         return report
 
     async def mix(self, order: pb.MixOrder) -> pb.MixReport:
@@ -253,6 +274,7 @@ class EdgeServer:
             raise GoneError("an upload before any order")
         most = self.model.most_bytes
         update = await seat.gather(upload, most, most)
+        self.counts["bytes_received_total"] += len(update.message) + len(update.variate)
         if round_ is None or round_ is not self.round or not same(upload.key, round_.key):
             await seat.receipt(upload.key, "too late: the round has ended")
             return
@@ -267,6 +289,7 @@ class EdgeServer:
         if why is None and not math.isfinite(upload.report.loss_sum):
             why = "its loss is not finite"
         if why is not None:
+            self.counts["updates_refused_total"] += 1
             round_.failures[number] = f"its update was refused: {why}"
             log.warning("device %d: its update was refused: %s", number, why)
             await seat.receipt(upload.key, why)
@@ -343,4 +366,3 @@ def result_of(update: Update) -> Any:
         train_s=report.train_s,
         variate=update.variate or None,
     )
-

@@ -12,19 +12,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.errors import InputError, reason
-from fedrt.system.files import make_folder, write_whole
-from fedrt.system.inputs import open_regular, read_bytes, refuse_zip_bomb
+from fedrt.system.files import make_folder, write_arrays, write_whole
+from fedrt.system.inputs import read_arrays, read_bytes
 from fedrt.system.torn import clear_torn
 
 Arrays = Mapping[str, NDArray[Any]]
 
 START = "start"
 """The state before the first round, which is not on disk: every server makes it anew."""
-OWN = re.compile(r"([0-9]{6})-[0-9a-z-]{1,70}\.(npz|report|[0-9]{1,9}\.update|[0-9]{1,4}-[0-9]{1,9}\.step)")
+OWN = re.compile(
+    r"([0-9]{6})-[0-9a-z-]{1,70}\.(npz|report|[0-9]{1,9}\.update|[0-9]{1,4}-[0-9]{1,9}\.step)"
+)
 MOST = 2**34
 """Bytes of a file that is read."""
 
@@ -48,24 +48,12 @@ class States:
 
     def save(self, label: str, arrays: Arrays, report: bytes) -> None:
         """Save a state and the report on how it was reached; the report last."""
-
-        def fill(temporary: Path) -> None:
-            with temporary.open("wb") as file:
-                np.savez(file, allow_pickle=False, **arrays)
-
-        write_whole(self._path(label, "npz"), fill)
+        write_arrays(self._path(label, "npz"), arrays)
         self._write(self._path(label, "report"), report)
 
     def load(self, label: str) -> Arrays:
         """A saved state; an error if it is not there or damaged."""
-        path = self._path(label, "npz")
-        try:
-            with open_regular(path, MOST) as file:
-                refuse_zip_bomb(file, path)
-                with np.load(file, allow_pickle=False) as held:
-                    return {name: held[name] for name in held.files}
-        except (OSError, ValueError) as error:
-            raise InputError(f"{path}: cannot be read: {reason(error)}") from None
+        return read_arrays(self._path(label, "npz"))
 
     def report(self, label: str) -> bytes:
         """The report on how a state was reached."""

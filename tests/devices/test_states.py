@@ -1,0 +1,80 @@
+"""What edge servers and devices keep on disk: states by label, updates, gossip steps, memories."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fedrt.devices.device.memory import KEPT, Memory
+from fedrt.devices.edge.rounds import Update
+from fedrt.devices.edge.states import START, States, label_of
+from fedrt.devices.wire.messages_pb2 import Key, Payload, Upload
+from fedrt.errors import InputError
+
+
+def test_a_state_is_there_once_its_report_is(tmp_path):
+    states = States(tmp_path / "run")
+    label = label_of(3, "01", "ab12")
+    assert label == "000003-01-ab12"
+    assert states.has(START)
+    assert not states.has(label)
+    states.save(label, {"models": np.arange(4.0)}, b"report")
+    assert states.has(label)
+    assert states.report(label) == b"report"
+    np.testing.assert_array_equal(states.load(label)["models"], np.arange(4.0))
+
+
+def test_a_state_without_its_report_has_not_been_reached(tmp_path):
+    states = States(tmp_path)
+    states.save("000001-00-s", {"models": np.zeros(2)}, b"")
+    (tmp_path / "000001-00-s.report").unlink()
+    assert not States(tmp_path).has("000001-00-s")
+
+
+def test_damaged_states_are_one_line(tmp_path):
+    states = States(tmp_path)
+    (tmp_path / "000001-00-s.npz").write_bytes(b"PK\x03\x04 nothing")
+    with pytest.raises(InputError, match=r"000001-00-s\.npz: cannot be read"):
+        states.load("000001-00-s")
+
+
+def test_updates_survive_a_restart_and_keep_their_reports(tmp_path):
+    upload = Upload(key=Key(run="r", session="s", t=1, r=0), message=Payload(length=3))
+    upload.report.loss_sum = 1.25
+    update = Update(upload, b"abc", b"variate", 0.5)
+    States(tmp_path).save_update("000001-00-s", 7, update.packed())
+    kept = States(tmp_path).updates("000001-00-s")
+    assert list(kept) == [7]
+    found = Update.unpacked(kept[7])
+    assert (found.message, found.variate, found.upload_s) == (b"abc", b"variate", 0.5)
+    assert found.upload.report.loss_sum == 1.25
+    assert States(tmp_path).updates("000001-01-s") == {}
+
+
+def test_old_rounds_are_forgotten_and_other_files_stay(tmp_path):
+    states = States(tmp_path)
+    for t in (0, 1, 2):
+        label = label_of(t, "00", "s")
+        states.save(label, {}, b"")
+        states.save_update(label, 1, b"u")
+        states.save_step(label, 0, 1, b"m")
+    (tmp_path / "notes.txt").write_text("mine")
+    states.forget_before(2)
+    left = sorted(path.name for path in tmp_path.iterdir())
+    of_two = ["000002-00-s.0-1.step", "000002-00-s.1.update", "000002-00-s.npz"]
+    assert left == [*of_two, "000002-00-s.report", "notes.txt"]
+    states.forget_before(3, keep_updates=True)
+    assert states.step("000002-00-s", 0, 1) is None
+    assert states.updates("000002-00-s") == {1: b"u"}
+
+
+def test_a_device_remembers_by_label_and_forgets_the_oldest(tmp_path):
+    memory = Memory(tmp_path)
+    labels = [label_of(t, "00", "s") for t in range(KEPT + 2)]
+    for t, label in enumerate(labels):
+        memory.save(label, {"left": np.full(2, float(t))})
+    again = Memory(tmp_path)
+    assert again.load(labels[0]) is None
+    found = again.load(labels[-1])
+    assert found is not None
+    assert found["left"].tolist() == [KEPT + 1.0] * 2

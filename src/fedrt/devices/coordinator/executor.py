@@ -259,10 +259,9 @@ class RemoteExecutor:
             report = await self.fleet.calls.ask(c, "Mix", order, deadline_s + GRACE_S)
             return float(report.mix_s)
 
-        edges = [c for c in range(seen.num_edges) if self.fleet.answered[c]]
-        if len(edges) < seen.num_edges and any(
-            weights[c, d] for c in edges for d in range(seen.num_edges) if d not in edges
-        ):
+        silent = ~self.fleet.answered
+        edges = np.flatnonzero(~silent).tolist()
+        if weights[~silent][:, silent].any():
             raise SilentEdgeError("a server that the plan links does not answer")
         times = await asyncio.gather(*(one(c) for c in edges))
         found = np.zeros(seen.num_edges)

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import math
 import secrets
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.control.mixing.weights import mixing_of
 from fedrt.cost.compute import training_energy_j
 from fedrt.cost.round import idle_energy_j, price
 from fedrt.cost.uplink import upload_energy_j
@@ -23,12 +21,13 @@ from fedrt.devices.coordinator.fleet import Fleet
 from fedrt.devices.coordinator.learned import Learned
 from fedrt.devices.edge.states import label_of
 from fedrt.devices.wire import messages_pb2 as pb
-from fedrt.plan import Gossip, Plan, gossip_codec
+from fedrt.learning.remote.orders import gossip_orders
+from fedrt.plan import Gossip, Plan
 from fedrt.rounds import ACCEPTED, NOT_STEPPED, ModelDistances, Outcome, RoundCost
 from fedrt.world.observation import Observation
 
 if TYPE_CHECKING:
-    from fedrt.learning.remote.evaluation import Evaluator
+    from fedrt.learning.remote import Evaluator
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +55,6 @@ class RemoteExecutor:
         self.linked = base_graph
         """Pairs of servers that gossiped last."""
         self.loss_sum, self.steps = 0.0, 0
-        self.began = time.monotonic()
 
     @property
     def start(self) -> ModelDistances:
@@ -237,7 +235,7 @@ class RemoteExecutor:
 
     async def _mix(self, seen: Observation, gossip: Gossip, planned_s: FloatArray) -> FloatArray:
         """Have all servers gossip; either all of them do, or none."""
-        weights = mixing_of(gossip, self.scenario.control.mixing)
+        orders = gossip_orders(seen.t, gossip, self.scenario)
         deadline_s = max(LEAST_MIX_S, MIX_FACTOR * float(planned_s.max(initial=0.0)))
         label = label_of(seen.t, f"mix-{secrets.token_hex(2)}", self.session)
 
@@ -248,22 +246,28 @@ class RemoteExecutor:
                 label=label,
                 neighbours=[
                     pb.Neighbour(number=int(j), address=self.fleet.address(int(j)))
-                    for j in np.flatnonzero(weights[c])
-                    if j != c
+                    for j in orders[c].neighbours
                 ],
                 steps=gossip.steps,
-                codec=gossip_codec(gossip, seen),
+                codec=orders[c].codec,
                 deadline_s=deadline_s,
-                weights=weights.ravel().tolist(),
+                own=orders[c].own,
+                weights=orders[c].weights,
+                coded_weights=orders[c].coded_weights,
             )
             report = await self.fleet.calls.ask(c, "Mix", order, deadline_s + GRACE_S)
             return float(report.mix_s)
 
         silent = ~self.fleet.answered
         edges = np.flatnonzero(~silent).tolist()
-        if weights[~silent][:, silent].any():
+        if any(silent[list(orders[c].neighbours)].any() for c in edges):
             raise SilentEdgeError("a server that the plan links does not answer")
-        times = await asyncio.gather(*(one(c) for c in edges))
+        tasks = [asyncio.create_task(one(c)) for c in edges]
+        try:
+            times = await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
         found = np.zeros(seen.num_edges)
         for c, mix_s in zip(edges, times, strict=True):
             found[c], self.fleet.labels[c] = mix_s, label
@@ -304,17 +308,12 @@ class RemoteExecutor:
         """Loss, and what is measured of the models; these come here for that alone."""
         loss = self.loss_sum / self.steps if self.steps else math.nan
         self.loss_sum, self.steps = 0.0, 0
-        models = None
-        rounds, every = self.scenario.rounds, self.scenario.learning.evaluate_every
-        if (t + 1) % every == 0 or t + 1 == rounds.global_rounds:
-            try:
-                models = self.fleet.portal.call(self._models())
-            except SilentEdgeError as error:
-                log.warning("no evaluation in global round %d: %s", t, error)
-        metrics = self.evaluator.metrics(t, models, loss)
-        now = time.monotonic()
-        metrics["wall_s"], self.began = now - self.began, now
-        return metrics
+        try:
+            models = self.fleet.portal.call(self._models())
+        except SilentEdgeError as error:
+            log.warning("no evaluation in global round %d: %s", t, error)
+            return {"loss": loss, **dict.fromkeys(self.evaluator.names, math.nan)}
+        return self.evaluator.metrics(t, models, loss)
 
     async def _models(self) -> list[bytes]:
         run, labels = self.fleet.run, self.fleet.labels

@@ -72,7 +72,7 @@ def coordinate(
     note: Callable[[str], None] = print,
 ) -> Summary:
     """Run a scenario on real devices and return the summary; a stopped run goes on."""
-    from fedrt.learning.remote.evaluation import Evaluator
+    from fedrt.learning.remote import Evaluator
 
     scenario, policy, seed = settings.scenario, settings.policy, settings.seed
     options = RunOptions(engine=ENGINE)

@@ -7,6 +7,7 @@ import logging
 import random
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -20,10 +21,11 @@ from fedrt.devices.wire.chunks import BrokenPayloadError, chunks_of, gathered, h
 from fedrt.devices.wire.party import difference, is_label, party_of, words
 from fedrt.devices.wire.services import call
 from fedrt.errors import FedrtError, InputError
+from fedrt.scenario import Scenario
 from fedrt.world.fleet import draw_fleet
 
 if TYPE_CHECKING:
-    from fedrt.learning.remote.device import LocalTrainer
+    from fedrt.learning.remote import LocalTrainer
 
 log = logging.getLogger(__name__)
 
@@ -71,8 +73,8 @@ class DeviceAgent:
         self.scenario, self.seed = scenario, seed
         edge = int(draw_fleet(scenario, seed).edge_of_device[settings.number])
         self.edge = Identity("edge", f"edge-{edge}")
-        self.trainer: LocalTrainer | None = None
-        self.samples = 0
+        given = (scenario, seed, settings.number, Path(settings.data))
+        self.trainer = local_trainer(*given)
         self.memory: Memory | None = None
         self.run = ""
         self.done: tuple[bytes, Done] | None = None
@@ -82,9 +84,6 @@ class DeviceAgent:
 
     async def serve(self, stop: asyncio.Event) -> None:
         """Attend to the edge server until told to stop; come back whenever the stream ends."""
-        from fedrt.learning.remote.data import count_samples
-
-        self.samples = count_samples(self.settings.data)
         wait_s, stopped = SHORTEST_S, asyncio.create_task(stop.wait())
         while not stop.is_set():
             attending = asyncio.create_task(self._attend())
@@ -109,7 +108,7 @@ class DeviceAgent:
         try:
             stream = call(channel, "Devices", "Attend")()
             party = party_of(self.scenario, self.seed)
-            greeting = pb.Greeting(party=party, samples=self.samples)
+            greeting = pb.Greeting(party=party, samples=self.trainer.samples)
             working: asyncio.Task[None] | None = None
             welcome = False
             try:
@@ -196,12 +195,12 @@ class DeviceAgent:
         self.done = (job.name, done)
 
     def _trained(self, job: Job) -> Done:
-        from fedrt.learning.remote.device import LocalOrder
+        from fedrt.learning.remote import LocalOrder
 
         order = job.order
         if not (is_label(order.key.run) and is_label(order.label)):
             raise InputError("an order with names that cannot be used")
-        trainer, memory = self._opened(order.key.run)
+        trainer, memory = self.trainer, self._memory(order.key.run)
         state = memory.load(order.remember) if is_label(order.remember) else None
         if order.remember and state is None:
             log.warning("has forgotten what it had yet to send; starts with nothing left over")
@@ -227,13 +226,15 @@ class DeviceAgent:
         log.info("%s: trained in %.3f s", words(order.key), result.train_s)
         return Done(upload, result.message, variate)
 
-    def _opened(self, run: str) -> tuple[LocalTrainer, Memory]:
-        """The trainer, which loads torch, and what the device remembers of the run."""
-        if self.trainer is None:
-            from fedrt.learning.remote.device import LocalTrainer
-
-            given = (self.scenario, self.seed, self.settings.number, self.settings.data)
-            self.trainer = LocalTrainer.open(*given, threads=self.settings.threads)
+    def _memory(self, run: str) -> Memory:
+        """What the device remembers of a run."""
         if self.memory is None or self.run != run:
             self.run, self.memory = run, Memory(self.settings.state / run)
-        return self.trainer, self.memory
+        return self.memory
+
+
+def local_trainer(scenario: Scenario, seed: int, number: int, data: Path) -> LocalTrainer:
+    """The trainer of a device; torch is loaded with its first order."""
+    from fedrt.learning.remote import LocalTrainer
+
+    return LocalTrainer.open(scenario, seed, number, data)

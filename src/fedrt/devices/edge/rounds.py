@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from fedrt.devices.wire.messages_pb2 import Key, TrainOrder, Upload
 
 if TYPE_CHECKING:
-    from fedrt.learning.remote.edge import LocalOrder
+    from fedrt.learning.remote import LocalOrder
 
 HEAD = struct.Struct("<IId")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import math
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -24,10 +23,12 @@ from fedrt.rounds import ACCEPTED, NOT_STEPPED
 from fedrt.scenario import Scenario
 
 if TYPE_CHECKING:
-    from fedrt.learning.remote.edge import EdgeModel
+    from fedrt.learning.remote import EdgeModel
 
 log = logging.getLogger(__name__)
 
+SPARE = 2**16
+"""Bytes by which a message may be longer than two models: no codec's is."""
 REMEMBERED = "remembered"
 """The array of a state with the labels of devices' last updates that counted."""
 
@@ -49,6 +50,8 @@ class EdgeServer:
         self.keep_updates = False
         self.seats: dict[int, Seat] = {}
         self.model: EdgeModel | None = None
+        self.first: Arrays = {}
+        """The state before the first round."""
         self.states: States | None = None
         self.run = ""
         self.at = ""
@@ -75,6 +78,7 @@ class EdgeServer:
         async with self.working:
             if self.model is None:
                 self.model = await asyncio.to_thread(self._open, question.inputs)
+                self.first = self.model.state()
             if self.run != question.run:
                 self.states = States(self.folder / question.run)
                 self.run, self.at = question.run, ""
@@ -84,8 +88,7 @@ class EdgeServer:
         return pb.Answer(party=party, seats=seats, peers=peers)
 
     def _open(self, inputs: pb.Inputs) -> EdgeModel:
-        from fedrt.learning.remote.edge import EdgeModel
-        from fedrt.learning.remote.inputs import Inputs
+        from fedrt.learning.remote import EdgeModel, Inputs
 
         given = Inputs(tuple(inputs.shape), inputs.num_classes, inputs.integers)
         return EdgeModel.open(self.scenario, self.seed, self.number, given)
@@ -121,17 +124,16 @@ class EdgeServer:
 
     async def _opened(self, order: pb.TrainOrder, model: EdgeModel) -> OpenRound:
         """The round, with updates that were acknowledged before this process began."""
-        devices = [each.number for each in order.devices]
         given = await asyncio.to_thread(
             model.orders,
             order.key.t,
             order.key.r,
-            np.array(devices, dtype=np.int64),
-            np.array([each.local_steps for each in order.devices], dtype=np.int64),
+            [each.number for each in order.devices],
+            [each.local_steps for each in order.devices],
             [each.codec for each in order.devices] if order.coded else None,
-            np.array([each.samples for each in order.devices], dtype=np.int64),
+            [each.samples for each in order.devices],
         )
-        locals_ = dict(zip(devices, given, strict=True))
+        locals_ = {each.device: each for each in given}
         sent = await asyncio.to_thread(model.model)
         round_ = OpenRound(order, locals_, sent, dict(self.remembered))
         assert self.states is not None
@@ -142,17 +144,16 @@ class EdgeServer:
 
     async def _close(self, round_: OpenRound, model: EdgeModel) -> pb.TrainReport:
         """Average the updates, save the state and return the report on it."""
-        order, came = round_.order, sorted(round_.updates)
-        locals_ = [round_.locals[number] for number in came]
-        results = [result_of(round_.updates[number]) for number in came]
+        order = round_.order
+        results = {number: result_of(update) for number, update in round_.updates.items()}
         averaged = await asyncio.to_thread(
             model.average,
             order.key.t,
             order.key.r,
-            np.array(came, dtype=np.int64),
-            locals_,
+            list(round_.locals.values()),
             results,
         )
+        came = averaged.devices.tolist()
         for place, number in enumerate(came):
             if averaged.refused[place] == ACCEPTED:
                 self.remembered[number] = order.label
@@ -172,7 +173,8 @@ class EdgeServer:
                 found.report.CopyFrom(update.upload.report)
                 found.upload_bytes = len(update.message) + len(update.variate)
                 found.refused = int(averaged.refused[place])
-                found.stepped_up = int(averaged.stepped_up[place])
+                if averaged.stepped_up is not None:
+                    found.stepped_up = int(averaged.stepped_up[place])
             report.devices.append(found)
         await self._save(order.label, report)
         counts = self.counts
@@ -191,9 +193,8 @@ class EdgeServer:
             assert self.links is not None
             self.at = ""
             began, received = time.monotonic(), 0
-            weights = np.array(order.weights).reshape(self.scenario.fleet.num_edges, -1)
             neighbours = {each.number: each.address for each in order.neighbours}
-            model.begin_gossip(weights, order.steps, order.codec)
+            model.begin(gossip_of(order))
             for step in range(order.steps):
                 for number in neighbours:
                     message = await asyncio.to_thread(model.message_to, number, step)
@@ -203,7 +204,7 @@ class EdgeServer:
                 found = await self.links.fetch_all(neighbours, order, step, limit_s)
                 received += sum(map(len, found.values()))
                 await asyncio.to_thread(model.receive, step, found)
-            await asyncio.to_thread(model.end_gossip)
+            await asyncio.to_thread(model.end)
             report = pb.MixReport(mix_s=time.monotonic() - began, bytes=received)
             await self._save(order.label, report)
             return report
@@ -229,14 +230,8 @@ class EdgeServer:
             raise InputError(f"edge {self.number} has no state {label}")
         if label == self.at:
             return await asyncio.to_thread(self.model.model)
-        if label == START:
-            return await asyncio.to_thread(self.model.first_model)
-        return await asyncio.to_thread(lambda: self.model_bytes(states.load(label)))
-
-    @staticmethod
-    def model_bytes(state: Arrays) -> bytes:
-        """The model in a saved state."""
-        return np.ascontiguousarray(state["models"]).tobytes()
+        state = self.first if label == START else await asyncio.to_thread(states.load, label)
+        return self.model.packed(state)
 
     # ---- devices
 
@@ -272,7 +267,7 @@ class EdgeServer:
         round_, number = self.round, seat.number
         if self.model is None:
             raise GoneError("an upload before any order")
-        most = self.model.most_bytes
+        most = 2 * self.model.model_bytes + SPARE
         update = await seat.gather(upload, most, most)
         self.counts["bytes_received_total"] += len(update.message) + len(update.variate)
         if round_ is None or round_ is not self.round or not same(upload.key, round_.key):
@@ -285,9 +280,8 @@ class EdgeServer:
             repeated = round_.updates[number].upload.message.digest == upload.message.digest
             await seat.receipt(upload.key, "" if repeated else "another update has been counted")
             return
-        why = await asyncio.to_thread(self.model.problem, update.message, round_.locals[number])
-        if why is None and not math.isfinite(upload.report.loss_sum):
-            why = "its loss is not finite"
+        given = (result_of(update), round_.locals[number])
+        why = await asyncio.to_thread(self.model.problem, *given)
         if why is not None:
             self.counts["updates_refused_total"] += 1
             round_.failures[number] = f"its update was refused: {why}"
@@ -320,7 +314,7 @@ class EdgeServer:
         if self.at != label:
             if not self.states.has(label):
                 raise InputError(f"edge {self.number} has no state {label}")
-            state = {} if label == START else self.states.load(label)
+            state = self.first if label == START else self.states.load(label)
             await asyncio.to_thread(self._restore, state)
             self.at = label
         return self.model
@@ -332,10 +326,7 @@ class EdgeServer:
         self.remembered = {}
         if told is not None:
             self.remembered = {int(n): str(x) for n, x in json.loads(told.tobytes()).items()}
-        if held:
-            self.model.restore(held)
-        else:
-            self.model.restart()
+        self.model.restore(held)
 
     async def _save(self, label: str, report: Any) -> None:
         assert self.model is not None
@@ -352,9 +343,24 @@ def same(one: pb.Key, other: pb.Key) -> bool:
     return one.SerializeToString(deterministic=True) == other.SerializeToString(deterministic=True)
 
 
+def gossip_of(order: pb.MixOrder) -> Any:
+    """The gossip of this server as the learning code takes it."""
+    from fedrt.learning.remote import GossipOrder
+
+    return GossipOrder(
+        order.key.t,
+        order.own,
+        tuple(each.number for each in order.neighbours),
+        tuple(order.weights),
+        order.steps,
+        order.codec,
+        tuple(order.coded_weights),
+    )
+
+
 def result_of(update: Update) -> Any:
     """An update as the learning code takes it."""
-    from fedrt.learning.remote.device import LocalResult
+    from fedrt.learning.remote import LocalResult
 
     report = update.upload.report
     return LocalResult(

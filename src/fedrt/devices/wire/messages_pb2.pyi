@@ -265,7 +265,7 @@ class DeviceReport(_message.Message):
     def __init__(self, number: _Optional[int] = ..., delivered: _Optional[bool] = ..., refused: _Optional[int] = ..., stepped_up: _Optional[int] = ..., upload_bytes: _Optional[int] = ..., upload_s: _Optional[float] = ..., report: _Optional[_Union[Report, _Mapping]] = ..., why: _Optional[str] = ...) -> None: ...
 
 class MixOrder(_message.Message):
-    __slots__ = ("key", "base", "label", "neighbours", "steps", "codec", "deadline_s", "weights")
+    __slots__ = ("key", "base", "label", "neighbours", "steps", "codec", "deadline_s", "own", "weights", "coded_weights")
     KEY_FIELD_NUMBER: _ClassVar[int]
     BASE_FIELD_NUMBER: _ClassVar[int]
     LABEL_FIELD_NUMBER: _ClassVar[int]
@@ -273,7 +273,9 @@ class MixOrder(_message.Message):
     STEPS_FIELD_NUMBER: _ClassVar[int]
     CODEC_FIELD_NUMBER: _ClassVar[int]
     DEADLINE_S_FIELD_NUMBER: _ClassVar[int]
+    OWN_FIELD_NUMBER: _ClassVar[int]
     WEIGHTS_FIELD_NUMBER: _ClassVar[int]
+    CODED_WEIGHTS_FIELD_NUMBER: _ClassVar[int]
     key: Key
     base: str
     label: str
@@ -281,8 +283,10 @@ class MixOrder(_message.Message):
     steps: int
     codec: str
     deadline_s: float
+    own: float
     weights: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, key: _Optional[_Union[Key, _Mapping]] = ..., base: _Optional[str] = ..., label: _Optional[str] = ..., neighbours: _Optional[_Iterable[_Union[Neighbour, _Mapping]]] = ..., steps: _Optional[int] = ..., codec: _Optional[str] = ..., deadline_s: _Optional[float] = ..., weights: _Optional[_Iterable[float]] = ...) -> None: ...
+    coded_weights: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, key: _Optional[_Union[Key, _Mapping]] = ..., base: _Optional[str] = ..., label: _Optional[str] = ..., neighbours: _Optional[_Iterable[_Union[Neighbour, _Mapping]]] = ..., steps: _Optional[int] = ..., codec: _Optional[str] = ..., deadline_s: _Optional[float] = ..., own: _Optional[float] = ..., weights: _Optional[_Iterable[float]] = ..., coded_weights: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class Neighbour(_message.Message):
     __slots__ = ("number", "address")

@@ -11,12 +11,16 @@ import time
 class _Json(logging.Formatter):
     """One JSON object a line."""
 
+    def __init__(self, party: str) -> None:
+        super().__init__()
+        self.party = party
+
     def format(self, record: logging.LogRecord) -> str:
         found = {
             "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
             + f".{int(record.msecs):03}Z",
             "level": record.levelname.lower(),
-            "party": getattr(record, "party", ""),
+            "party": self.party,
             "message": record.getMessage(),
         }
         if record.exc_info:
@@ -27,9 +31,8 @@ class _Json(logging.Formatter):
 def start_logs(party: str, *, as_json: bool) -> None:
     """Log what this party does on standard error."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.addFilter(lambda record: setattr(record, "party", party) or True)
     plain = logging.Formatter(f"%(asctime)s {party}: %(message)s", "%H:%M:%S")
-    handler.setFormatter(_Json() if as_json else plain)
+    handler.setFormatter(_Json(party) if as_json else plain)
     log = logging.getLogger("fedrt.devices")
     log.handlers = [handler]
     log.setLevel(logging.INFO)

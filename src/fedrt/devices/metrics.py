@@ -101,7 +101,7 @@ class Metrics:
                     found.append(each)
                 return found
 
-        registry.register(Totals())  # type: ignore[arg-type]
+        registry.register(Totals())
         return bytes(generate_latest(registry))
 
     async def close(self) -> None:

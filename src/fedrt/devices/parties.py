@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fedrt.devices.logs import start_logs
-from fedrt.devices.settings import CoordinatorSettings, DeviceSettings, EdgeSettings, Party
+from fedrt.devices.settings import CoordinatorSettings, DeviceSettings, EdgeSettings, PartySettings
 from fedrt.errors import InputError
 from fedrt.system.extras import need
 
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 Serve = Callable[[asyncio.Event], Awaitable[None]]
 
 
-def check(settings: Party) -> None:
+def check(settings: PartySettings) -> None:
     """Raise an error with all that keeps a party from starting."""
     if problems := settings.problems():
         raise InputError(problems)

@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fedrt.devices.security import Files, Identity
+from fedrt.devices.security import Files, Party
 from fedrt.errors import InputError, reason
 from fedrt.quantities import SEED
 from fedrt.scenario import Scenario, load_scenario
@@ -23,7 +23,7 @@ from fedrt.scenario.tables.fields import read_table, setting
 from fedrt.system.inputs import read_text
 from fedrt.validation import Flag, Listed, Maybe, Real, Text, Whole, problem
 
-P = TypeVar("P", bound="Party")
+P = TypeVar("P", bound="PartySettings")
 
 PATH, ADDRESS = Text(4000), Text(300)
 PATHS = ("scenario", "ca", "certificate", "key", "revoked", "state", "data", "out")
@@ -31,7 +31,7 @@ PORTS = range(1, 65536)
 
 
 @dataclass(frozen=True)
-class Party:
+class PartySettings:
     """What every party needs to know."""
 
     scenario_file: str = setting(PATH)
@@ -89,14 +89,14 @@ class Party:
             self._check_name(self.scenario)
         except InputError as error:
             found += str(error).splitlines()
-        return [*found, *self.files.problems(Identity(self.role, self.name))]
+        return [*found, *self.files.problems(Party(self.role, self.name))]
 
     def _check_name(self, scenario: Scenario) -> None:
         return
 
 
 @dataclass(frozen=True)
-class EdgeSettings(Party):
+class EdgeSettings(PartySettings):
     """The settings of an edge server."""
 
     listen: str = setting(ADDRESS, "127.0.0.1:7100")
@@ -122,7 +122,7 @@ class EdgeSettings(Party):
 
 
 @dataclass(frozen=True)
-class DeviceSettings(Party):
+class DeviceSettings(PartySettings):
     """The settings of a device agent."""
 
     edge: str = setting(ADDRESS, "127.0.0.1:7100")
@@ -145,7 +145,7 @@ class DeviceSettings(Party):
 
 
 @dataclass(frozen=True)
-class CoordinatorSettings(Party):
+class CoordinatorSettings(PartySettings):
     """The settings of the coordinator."""
 
     edges: tuple[str, ...] = setting(Listed(ADDRESS), ())

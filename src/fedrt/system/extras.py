@@ -22,6 +22,7 @@ EXTRAS: dict[str, tuple[str, str | None]] = {
     "onnxscript": ("onnx and onnxscript", "export"),
     "gymnasium": ("gymnasium", "gym"),
     "flwr": ("Flower", "flower"),
+    "prometheus_client": ("prometheus-client", "metrics"),
     "grpc": ("grpcio", "devices"),
     "cryptography": ("cryptography", "devices"),
 }

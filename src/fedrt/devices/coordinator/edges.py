@@ -13,7 +13,7 @@ import grpc
 
 from fedrt.devices.edge.links import reason_of
 from fedrt.devices.edge.seats import fetched
-from fedrt.devices.security import Files, Identity, open_channel
+from fedrt.devices.security import Files, Party, open_channel
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.chunks import BrokenPayloadError
 from fedrt.devices.wire.services import call
@@ -47,7 +47,7 @@ class EdgeCalls:
 
     def _channel(self, c: int) -> Any:
         if c not in self.channels:
-            expect = Identity("edge", f"edge-{c}")
+            expect = Party("edge", f"edge-{c}")
             self.channels[c] = open_channel(self.addresses[c], self.files, expect)
         return self.channels[c]
 

@@ -14,7 +14,7 @@ import grpc
 
 from fedrt.devices.device.memory import Memory
 from fedrt.devices.edge.links import reason_of
-from fedrt.devices.security import Identity, open_channel
+from fedrt.devices.security import Party, open_channel
 from fedrt.devices.settings import DeviceSettings
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.chunks import BrokenPayloadError, chunks_of, gathered, head_of
@@ -72,7 +72,7 @@ class DeviceAgent:
         scenario, seed = settings.scenario, settings.seed
         self.scenario, self.seed = scenario, seed
         edge = int(draw_fleet(scenario, seed).edge_of_device[settings.number])
-        self.edge = Identity("edge", f"edge-{edge}")
+        self.edge = Party("edge", f"edge-{edge}")
         given = (scenario, seed, settings.number, Path(settings.data))
         self.trainer = local_trainer(*given)
         self.memory: Memory | None = None

@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 
 from fedrt.devices.edge.seats import fetched
-from fedrt.devices.security import Files, Identity, open_channel
+from fedrt.devices.security import Files, Party, open_channel
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.chunks import BrokenPayloadError
 from fedrt.devices.wire.services import call
@@ -60,7 +60,7 @@ class Links:
         """The channel to a peer, opened when it is first used."""
         key = (number, address)
         if key not in self.channels:
-            expect = Identity("edge", f"edge-{number}")
+            expect = Party("edge", f"edge-{number}")
             self.channels[key] = open_channel(address, self.files, expect)
         return self.channels[key]
 

@@ -13,7 +13,7 @@ from fedrt.devices.edge.links import Links, LostLinkError
 from fedrt.devices.edge.seats import GREETING_S, GoneError, Seat, pieces
 from fedrt.devices.edge.server import EdgeServer
 from fedrt.devices.metrics import Metrics
-from fedrt.devices.security import Gate, Limits, Rule, caller, server_credentials
+from fedrt.devices.security import Access, Gate, Limits, caller, server_credentials
 from fedrt.devices.settings import EdgeSettings
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.chunks import BrokenPayloadError
@@ -46,12 +46,12 @@ class EdgeServices:
         self.roster = {f"device-{n}": int(n) for n in mine.nonzero()[0]}
         self.edges = {f"edge-{c}": c for c in range(fleet.num_edges) if c != server.number}
 
-    def rules(self) -> dict[str, Rule]:
+    def rules(self) -> dict[str, Access]:
         """Who may call which service."""
         return {
-            "fedrt.v1.Devices": Rule("device", frozenset(self.roster)),
-            "fedrt.v1.Peers": Rule("edge", frozenset(self.edges)),
-            "fedrt.v1.Orders": Rule("coordinator"),
+            "fedrt.v1.Devices": Access("device", frozenset(self.roster)),
+            "fedrt.v1.Peers": Access("edge", frozenset(self.edges)),
+            "fedrt.v1.Orders": Access("coordinator"),
         }
 
     def all(self) -> list[Any]:
@@ -105,6 +105,7 @@ class EdgeServices:
             found = await self.server.model_at(run, label)
         except FedrtError as error:
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
+            return
         async for piece in pieces(found):
             yield piece
 

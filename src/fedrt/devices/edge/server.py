@@ -77,14 +77,15 @@ class EdgeServer:
             raise InputError("the coordinator's run has no name that can be used")
         async with self.working:
             if self.model is None:
-                self.model = await asyncio.to_thread(self._open, question.inputs)
-                self.first = self.model.state()
+                model = await asyncio.to_thread(self._open, question.inputs)
+                self.model, self.first = model, model.state()
+            digest = self.model.model_digest
             if self.run != question.run:
                 self.states = States(self.folder / question.run)
                 self.run, self.at = question.run, ""
         seats = [pb.Seat(number=seat.number, samples=seat.samples) for seat in self.seats.values()]
         peers = [] if self.links is None else await self.links.answering(question.peers)
-        party = party_of(self.scenario, self.seed, self.model.model_digest)
+        party = party_of(self.scenario, self.seed, digest)
         return pb.Answer(party=party, seats=seats, peers=peers)
 
     def _open(self, inputs: pb.Inputs) -> EdgeModel:
@@ -231,7 +232,7 @@ class EdgeServer:
         if label == self.at:
             return await asyncio.to_thread(self.model.model)
         state = self.first if label == START else await asyncio.to_thread(states.load, label)
-        return self.model.packed(state)
+        return self.model.parts.pack(state["models"][0])
 
     # ---- devices
 

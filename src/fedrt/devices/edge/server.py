@@ -89,9 +89,9 @@ class EdgeServer:
         return pb.Answer(party=party, seats=seats, peers=peers)
 
     def _open(self, inputs: pb.Inputs) -> EdgeModel:
-        from fedrt.learning.remote import EdgeModel, Inputs
+        from fedrt.learning.remote import EdgeModel, ModelInputs
 
-        given = Inputs(tuple(inputs.shape), inputs.num_classes, inputs.integers)
+        given = ModelInputs(tuple(inputs.shape), inputs.num_classes, inputs.integers)
         return EdgeModel.open(self.scenario, self.seed, self.number, given)
 
     async def train(self, order: pb.TrainOrder) -> pb.TrainReport:

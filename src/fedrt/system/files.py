@@ -35,10 +35,10 @@ def write_whole(path: Path, write: Callable[[Path], None]) -> None:
         raise FedrtError(f"{path}: cannot be written: {reason(error)}") from error
 
 
-def make_folder(path: Path) -> None:
-    """Create a folder unless it exists."""
+def make_folder(path: Path, *, parents: bool = False) -> None:
+    """Create a folder unless it exists, perhaps with those that it is in."""
     try:
-        path.mkdir(exist_ok=True)
+        path.mkdir(parents=parents, exist_ok=True)
     except OSError as error:
         raise FedrtError(f"{path}: cannot be made: {reason(error)}") from None
 

@@ -28,7 +28,7 @@ class Memory:
     """The memories of one run in a folder."""
 
     def __init__(self, folder: Path) -> None:
-        make_folder(folder)
+        make_folder(folder, parents=True)
         clear_torn(folder)
         self.folder = folder
 

@@ -38,7 +38,7 @@ class States:
     """The states of one run in a folder."""
 
     def __init__(self, folder: Path) -> None:
-        make_folder(folder)
+        make_folder(folder, parents=True)
         clear_torn(folder)
         self.folder = folder
 

@@ -8,10 +8,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrt import quantities as q
 from fedrt.devices.coordinator.fleet import Fleet
 from fedrt.devices.coordinator.learned import Learned
 from fedrt.errors import FedrtError
 from fedrt.scenario import Scenario
+from fedrt.units import linear_from_db
 from fedrt.world.fleet import FleetArrays
 from fedrt.world.observation import Observation
 from fedrt.world.simulated import SimulatedWorld
@@ -101,11 +103,14 @@ class MeasuredWorld:
 def slower_radio(seen: Observation, factor: FloatArray) -> Observation:
     """The same edge round with radios by which an upload takes `factor` times as long.
 
-    Exact where the rate is in proportion to the bandwidth. Where noise is spread over it, the
-    carrier over the noise falls by the factor: less than exact, and corrected by later reports.
+    Exact where the rate is in proportion to the bandwidth, up to the greatest SNR that a scenario
+    may have. Where noise is spread over it, the carrier over the noise falls by the factor: less
+    than exact, and corrected by later reports.
     """
     cn0_hz = seen.laws.cn0_hz
     if cn0_hz is not None:
-        laws = replace(seen.laws, cn0_hz=cn0_hz / factor)
-        return replace(seen, laws=laws, snr=seen.snr / factor)
-    return replace(seen, snr=np.expm1(np.log1p(seen.snr) / factor))
+        found = np.clip(cn0_hz / factor, q.CN0_HZ.least, q.CN0_HZ.most)
+        laws = replace(seen.laws, cn0_hz=found)
+        return replace(seen, laws=laws, snr=seen.snr * (found / cn0_hz))
+    ends = linear_from_db(np.array([q.SNR_DB.least, q.SNR_DB.most]))
+    return replace(seen, snr=np.expm1(np.clip(np.log1p(seen.snr) / factor, *np.log1p(ends))))

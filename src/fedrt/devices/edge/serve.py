@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import grpc
@@ -178,8 +178,10 @@ class EdgeServices:
             hearing.cancel()
 
 
-async def serve(settings: EdgeSettings, stop: asyncio.Event) -> None:
-    """Serve until told to stop."""
+async def serve(
+    settings: EdgeSettings, stop: asyncio.Event, ready: Callable[[int], None] | None = None
+) -> None:
+    """Serve until told to stop; `ready` is told the port."""
     scenario, seed = settings.scenario, settings.seed
     server = EdgeServer(scenario, seed, settings.number, settings.state)
     server.keep_updates = settings.keep_updates
@@ -197,6 +199,8 @@ async def serve(settings: EdgeSettings, stop: asyncio.Event) -> None:
         await metrics.start(settings.metrics)
     await grpc_server.start()
     log.info("edge-%d listens on %s", settings.number, settings.listen)
+    if ready is not None:
+        ready(port)
     try:
         await stop.wait()
     finally:

@@ -1,0 +1,160 @@
+"""Runs over real connections: equal to the simulator's, bit for bit; stopped and cut off."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from support.parties import six
+from support.running import running
+
+from fedrt.learning.setup import make_setup
+from fedrt.learning.trainer import Trainer
+from fedrt.policies import make_policy
+from fedrt.records.directory import read_run
+from fedrt.runs.executor import SimulatedExecutor
+from fedrt.runs.loop import run_rounds
+from fedrt.world.simulated import SimulatedWorld
+
+CASES = {
+    "plain": (),
+    "float32, momentum": ("learning.upload=float32", "learning.optimiser.kind=momentum"),
+    "int4, coded gossip": ("learning.upload=int4", "learning.gossip=int8"),
+    "batch norm": ("learning.model=support.trained:Normed",),
+}
+
+
+class Watched(Trainer):
+    """A trainer that keeps its models after every edge round and gossip."""
+
+    def __init__(self, setup):
+        super().__init__(setup)
+        self.seen = {}
+
+    def train(self, seen, plan, outcome):
+        found = super().train(seen, plan, outcome)
+        self.seen[seen.t, seen.r] = self.models.clone().numpy()
+        return found
+
+    def mix(self, t, gossip):
+        found = super().mix(t, gossip)
+        self.seen[t, "mix"] = self.models.clone().numpy()
+        return found
+
+
+def simulated(scenario, policy):
+    """The rounds of a simulated run, and the models after each."""
+    world = SimulatedWorld(scenario, 0)
+    setup = make_setup(world, engine="sequential", device="cpu")
+    trainer = Watched(setup)
+    executor = SimulatedExecutor(world, trainer)
+    return list(run_rounds(world, make_policy(policy), executor)), trainer.seen
+
+
+def edge_models(folder, edges):
+    """The models in the states of all edge servers, by round."""
+    found = {}
+    for c in range(edges):
+        for path in (folder / "state" / f"edge-{c}").glob("*/*.npz"):
+            t, what = path.name.split("-")[:2]
+            with np.load(path) as state:
+                key = (int(t), what if what == "mix" else int(what))
+                found.setdefault(key, {})[c] = state["models"][0]
+    return found
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_models_and_metrics_equal_the_sequential_engine(tmp_path, case):
+    scenario = six(*CASES[case])
+    rounds, models = simulated(scenario, "ce-fedavg")
+    metrics = []
+    with running(tmp_path, scenario) as fleet:
+        fleet.start_all(keep_updates=True)
+        fleet.coordinate(progress=lambda done: metrics.append(dict(done.metrics)))
+    found = edge_models(tmp_path, 2)
+    assert found.keys() == models.keys()
+    for key, expected in models.items():
+        for c in range(2):
+            np.testing.assert_array_equal(found[key][c], expected[c], err_msg=str((key, c)))
+    for done, own in zip(rounds, metrics, strict=True):
+        expected = {k: v for k, v in done.metrics.items() if k not in MEASURED}
+        assert {k: own[k] for k in expected} == expected
+
+
+MEASURED = {"wall_s", "distance_error"}
+"""What a real run measures otherwise: its own clock, and errors that only a simulator knows."""
+
+
+def test_a_coordinator_goes_on_where_it_stopped(tmp_path):
+    scenario = six()
+    _, models = simulated(scenario, "ce-fedavg")
+
+    class Stop(Exception):
+        pass
+
+    def stop(done):
+        if done.last.t == 1:
+            raise Stop
+
+    with running(tmp_path, scenario) as fleet:
+        fleet.start_all()
+        with pytest.raises(Stop):
+            fleet.coordinate(progress=stop)
+        summary = fleet.coordinate()
+    assert summary["global_rounds"] == 3
+    last = edge_models(tmp_path, 2)[2, "mix"]
+    for c in range(2):
+        np.testing.assert_array_equal(last[c], models[2, "mix"][c])
+    assert read_run(tmp_path / "run").summary == summary
+
+
+def test_a_device_that_is_cut_off_is_left_out_and_comes_back(tmp_path):
+    scenario = six()
+    came = []
+    with running(tmp_path, scenario) as fleet:
+        fleet.start_all()
+
+        def cut(done):
+            came.append([int(turn.outcome.delivered.sum()) for turn in done.edge_rounds])
+            if done.last.t == 0:
+                fleet.cut("device-1")
+            if done.last.t == 1:
+                fleet.start_device(1)
+
+        fleet.coordinate(progress=cut, least_deadline_s=3.0, deadline_factor=1.0)
+    assert came[0] == [6, 6]
+    assert min(came[1]) == 5
+    assert sum(came[1]) <= 11
+
+
+def test_an_edge_server_that_restarts_goes_on_from_its_states(tmp_path):
+    scenario = six("learning.upload=int4")
+    _, models = simulated(scenario, "ce-fedavg")
+    with running(tmp_path, scenario) as fleet:
+        fleet.start_all()
+
+        def restart(done):
+            if done.last.t == 0:
+                fleet.cut("edge-1")
+                fleet.start_edge(1)
+
+        fleet.coordinate(progress=restart)
+    last = edge_models(tmp_path, 2)[2, "mix"]
+    for c in range(2):
+        np.testing.assert_array_equal(last[c], models[2, "mix"][c])
+
+
+def test_another_scenario_is_one_line(tmp_path):
+    from fedrt.errors import InputError
+
+    scenario = six()
+    with running(tmp_path, scenario) as fleet:
+        fleet.start_edge(0)
+        fleet.start_edge(1)
+        settings = fleet.settings()
+        other = replace(settings, seed=1)
+        from fedrt.devices.coordinator.run import coordinate
+
+        with pytest.raises(InputError, match="seed"):
+            coordinate(other, tmp_path / "other", "")

@@ -17,11 +17,23 @@ from fedrt.runs.executor import SimulatedExecutor
 from fedrt.runs.loop import run_rounds
 from fedrt.world.simulated import SimulatedWorld
 
+NORMED = (
+    "learning.model='support.trained:Normed'",
+    "learning.model_bits=10176",
+    "learning.model_buffers=9",
+)
+SMALL_CNN = ("learning.model='small-cnn'", "learning.model_bits=194880")
 CASES = {
-    "plain": (),
-    "float32, momentum": ("learning.upload=float32", "learning.optimiser.kind=momentum"),
-    "int4, coded gossip": ("learning.upload=int4", "learning.gossip=int8"),
-    "batch norm": ("learning.model=support.trained:Normed",),
+    "as they are": (),
+    "float32": ("learning.upload=float32",),
+    "momentum, augmentation, int4": (
+        *SMALL_CNN,
+        "learning.augment=true",
+        "learning.momentum=0.9",
+        "learning.upload=int4",
+    ),
+    "batch norm, int4, int8 gossip": (*NORMED, "learning.upload=int4", "learning.gossip=int8"),
+    "scaffold": ("learning.scaffold=true", "learning.momentum=0"),
 }
 
 
@@ -90,16 +102,13 @@ def test_a_coordinator_goes_on_where_it_stopped(tmp_path):
     scenario = six()
     _, models = simulated(scenario, "ce-fedavg")
 
-    class Stop(Exception):
-        pass
-
     def stop(done):
         if done.last.t == 1:
-            raise Stop
+            raise KeyboardInterrupt
 
     with running(tmp_path, scenario) as fleet:
         fleet.start_all()
-        with pytest.raises(Stop):
+        with pytest.raises(KeyboardInterrupt):
             fleet.coordinate(progress=stop)
         summary = fleet.coordinate()
     assert summary["global_rounds"] == 3

@@ -133,7 +133,7 @@ def running(folder: Path, scenario: Scenario, seed: int = 0):
     try:
         yield fleet
     finally:
-        for name in list(fleet.tasks):
+        for name in sorted(fleet.tasks):  # devices first
             if not fleet.tasks[name].done():
                 fleet.stop(name)
         fleet.loop.call_soon_threadsafe(fleet.loop.stop)

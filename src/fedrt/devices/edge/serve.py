@@ -38,8 +38,10 @@ STEP_S = 600.0
 class EdgeServices:
     """The handlers of an edge server's calls: who calls, and what for."""
 
-    def __init__(self, server: EdgeServer, scenario: Scenario, seed: int) -> None:
-        self.server = server
+    def __init__(
+        self, server: EdgeServer, scenario: Scenario, seed: int, stop: asyncio.Event
+    ) -> None:
+        self.server, self.stop = server, stop
         self.party = party_of(scenario, seed)
         fleet = draw_fleet(scenario, seed)
         mine = fleet.edge_of_device == server.number
@@ -168,14 +170,19 @@ class EdgeServices:
         log.info("%s is connected", name)
         self.server.call(seat)
         hearing = asyncio.create_task(self.server.attend(seat))
+        stopped = asyncio.create_task(self.stop.wait())
         try:
             while not hearing.done():
-                await asyncio.wait({hearing}, timeout=CHECK_S)
+                first = asyncio.FIRST_COMPLETED
+                await asyncio.wait({hearing, stopped}, timeout=CHECK_S, return_when=first)
+                if stopped.done():
+                    raise GoneError("the edge server stops")
                 if seats.get(seat.number) is not seat:
                     raise GoneError("has connected again")
             await hearing
         finally:
             hearing.cancel()
+            stopped.cancel()
 
 
 async def serve(
@@ -186,7 +193,7 @@ async def serve(
     server = EdgeServer(scenario, seed, settings.number, settings.state)
     server.keep_updates = settings.keep_updates
     server.links = Links(settings.files, settings.most_bytes)
-    services = EdgeServices(server, scenario, seed)
+    services = EdgeServices(server, scenario, seed, stop)
     gate = Gate(settings.files, services.rules(), LIMITS)
     grpc_server = grpc.aio.server(interceptors=[gate.interceptor], options=LIMITS.server_options())
     grpc_server.add_generic_rpc_handlers(services.all())

@@ -148,7 +148,7 @@ def test_an_edge_server_that_restarts_goes_on_from_its_states(tmp_path):
                 fleet.cut("edge-1")
                 fleet.start_edge(1)
 
-        fleet.coordinate(progress=restart)
+        fleet.coordinate(progress=restart, least_devices=6)
     last = edge_models(tmp_path, 2)[2, "mix"]
     for c in range(2):
         np.testing.assert_array_equal(last[c], models[2, "mix"][c])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedrt.devices.device.memory import KEPT, Memory
-from fedrt.devices.edge.rounds import Update
+from fedrt.devices.device.memory import KEPT, DeviceMemory
+from fedrt.devices.edge.rounds import ReceivedUpdate
 from fedrt.devices.edge.states import START, States, label_of
 from fedrt.devices.wire.messages_pb2 import Key, Payload, Upload
 from fedrt.errors import InputError
@@ -41,11 +41,11 @@ def test_damaged_states_are_one_line(tmp_path):
 def test_updates_survive_a_restart_and_keep_their_reports(tmp_path):
     upload = Upload(key=Key(run="r", session="s", t=1, r=0), message=Payload(length=3))
     upload.report.loss_sum = 1.25
-    update = Update(upload, b"abc", b"variate", 0.5)
+    update = ReceivedUpdate(upload, b"abc", b"variate", 0.5)
     States(tmp_path).save_update("000001-00-s", 7, update.packed())
     kept = States(tmp_path).updates("000001-00-s")
     assert list(kept) == [7]
-    found = Update.unpacked(kept[7])
+    found = ReceivedUpdate.unpacked(kept[7])
     assert (found.message, found.variate, found.upload_s) == (b"abc", b"variate", 0.5)
     assert found.upload.report.loss_sum == 1.25
     assert States(tmp_path).updates("000001-01-s") == {}
@@ -69,11 +69,11 @@ def test_old_rounds_are_forgotten_and_other_files_stay(tmp_path):
 
 
 def test_a_device_remembers_by_label_and_forgets_the_oldest(tmp_path):
-    memory = Memory(tmp_path)
+    memory = DeviceMemory(tmp_path)
     labels = [label_of(t, "00", "s") for t in range(KEPT + 2)]
     for t, label in enumerate(labels):
         memory.save(label, {"left": np.full(2, float(t))})
-    again = Memory(tmp_path)
+    again = DeviceMemory(tmp_path)
     assert again.load(labels[0]) is None
     found = again.load(labels[-1])
     assert found is not None

@@ -10,10 +10,10 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+from fedrt.devices.common.settings import CoordinatorSettings, DeviceSettings, EdgeSettings
 from fedrt.devices.coordinator.run import coordinate
 from fedrt.devices.device.agent import DeviceAgent
 from fedrt.devices.edge.serve import serve
-from fedrt.devices.settings import CoordinatorSettings, DeviceSettings, EdgeSettings
 from fedrt.scenario import Scenario, scenario_text
 from fedrt.world.fleet import edge_of_devices
 from support.children import LIMIT_S

@@ -42,8 +42,8 @@ def add(commands: Commands[Parser]) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Run or go on with a run; print each global round and the outcome."""
+    from fedrt.devices.common.settings import CoordinatorSettings
     from fedrt.devices.parties import coordinate
-    from fedrt.devices.settings import CoordinatorSettings
     from fedrt.records.directory import run_name
     from fedrt.runs.rounds import GlobalRound
 

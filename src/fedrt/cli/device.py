@@ -23,8 +23,8 @@ def add(commands: Commands[Parser]) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Attend to the edge server until SIGTERM or Ctrl-C."""
+    from fedrt.devices.common.settings import DeviceSettings
     from fedrt.devices.parties import serve_device
-    from fedrt.devices.settings import DeviceSettings
 
     own = ("edge", "data", "state_folder", "threads")
     settings = settings_of(DeviceSettings, args, args.name, *own)

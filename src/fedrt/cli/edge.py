@@ -27,8 +27,8 @@ def add(commands: Commands[Parser]) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Serve until SIGTERM or Ctrl-C."""
+    from fedrt.devices.common.settings import EdgeSettings
     from fedrt.devices.parties import serve_edge
-    from fedrt.devices.settings import EdgeSettings
 
     own = ("listen", "state_folder", "keep_updates")
     settings = settings_of(EdgeSettings, args, args.name, *own)

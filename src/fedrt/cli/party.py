@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fedrt.cli.parser import Parser
 
 if TYPE_CHECKING:
-    from fedrt.devices.settings import PartySettings
+    from fedrt.devices.common.settings import PartySettings
 
 COMMON = ("seed", "ca", "certificate", "key", "revoked", "log_json", "metrics")
 
@@ -39,7 +39,7 @@ def add_party(parser: Parser) -> None:
 
 def settings_of(cls: type[PartySettings], args: argparse.Namespace, name: str, *own: str) -> Any:
     """The settings of a party, from options, environment and file."""
-    from fedrt.devices.settings import read_settings
+    from fedrt.devices.common.settings import read_settings
     from fedrt.system.extras import need
 
     need(f"fedrt {name.partition('-')[0]}", "grpc")

@@ -9,8 +9,13 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from fedrt.devices.logs import start_logs
-from fedrt.devices.settings import CoordinatorSettings, DeviceSettings, EdgeSettings, PartySettings
+from fedrt.devices.common.logs import start_logs
+from fedrt.devices.common.settings import (
+    CoordinatorSettings,
+    DeviceSettings,
+    EdgeSettings,
+    PartySettings,
+)
 from fedrt.errors import InputError
 from fedrt.system.extras import need
 

@@ -17,7 +17,7 @@ from fedrt.cost.compute import training_energy_j
 from fedrt.cost.round import idle_energy_j, price
 from fedrt.cost.uplink import upload_energy_j
 from fedrt.devices.coordinator.edges import SilentEdgeError
-from fedrt.devices.coordinator.fleet import Fleet
+from fedrt.devices.coordinator.fleet import RealFleet
 from fedrt.devices.coordinator.learned import Learned
 from fedrt.devices.edge.states import label_of
 from fedrt.devices.wire import messages_pb2 as pb
@@ -47,7 +47,7 @@ class RemoteExecutor:
     """Carries out plans on a fleet of real devices."""
 
     def __init__(
-        self, fleet: Fleet, learned: Learned, evaluator: Evaluator, base_graph: BoolMatrix
+        self, fleet: RealFleet, learned: Learned, evaluator: Evaluator, base_graph: BoolMatrix
     ) -> None:
         self.fleet, self.learned, self.evaluator = fleet, learned, evaluator
         self.scenario = fleet.settings.scenario
@@ -312,7 +312,7 @@ class RemoteExecutor:
             models = self.fleet.portal.call(self._models())
         except SilentEdgeError as error:
             log.warning("no evaluation in global round %d: %s", t, error)
-            return {"loss": loss, **dict.fromkeys(self.evaluator.names, math.nan)}
+            return {"loss": loss}
         return self.evaluator.metrics(t, models, loss)
 
     async def _models(self) -> list[bytes]:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrt.devices.common.settings import CoordinatorSettings
 from fedrt.devices.coordinator.edges import EdgeCalls, Portal, SilentEdgeError
 from fedrt.devices.edge.states import START
-from fedrt.devices.settings import CoordinatorSettings
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.party import difference, party_of
 from fedrt.errors import InputError
@@ -24,7 +24,7 @@ ANSWER_S = 10.0
 FIRST_ANSWER_S = 60.0
 
 
-class Fleet:
+class RealFleet:
     """Edge servers and devices of a run."""
 
     def __init__(

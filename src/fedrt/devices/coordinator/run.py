@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrt.devices.common.settings import CoordinatorSettings
 from fedrt.devices.coordinator.executor import RemoteExecutor
-from fedrt.devices.coordinator.fleet import Fleet
+from fedrt.devices.coordinator.fleet import RealFleet
 from fedrt.devices.coordinator.learned import Learned
 from fedrt.devices.coordinator.world import MeasuredWorld
-from fedrt.devices.settings import CoordinatorSettings
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.party import is_label
 from fedrt.errors import InputError
@@ -89,7 +89,7 @@ def coordinate(
     evaluator = Evaluator.open(scenario, seed, Path(settings.data))
     directory = RunDirectory(path)
     with directory.locked():
-        fleet = Fleet(settings, run_name(path), inputs_of(evaluator), note)
+        fleet = RealFleet(settings, run_name(path), inputs_of(evaluator), note)
         try:
             return _run(settings, directory, options, fleet, evaluator, progress, note)
         finally:
@@ -100,7 +100,7 @@ def _run(
     settings: CoordinatorSettings,
     directory: RunDirectory,
     options: RunOptions,
-    fleet: Fleet,
+    fleet: RealFleet,
     evaluator: Any,
     progress: Progress | None,
     note: Callable[[str], None],

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrt import quantities as q
-from fedrt.devices.coordinator.fleet import Fleet
+from fedrt.devices.coordinator.fleet import RealFleet
 from fedrt.devices.coordinator.learned import Learned
 from fedrt.errors import FedrtError
 from fedrt.scenario import Scenario
@@ -27,7 +27,7 @@ LOOK_S = 0.5
 class MeasuredWorld:
     """A world in which who is there is asked, and what the scenario expects is corrected."""
 
-    def __init__(self, scenario: Scenario, seed: int, fleet: Fleet, learned: Learned) -> None:
+    def __init__(self, scenario: Scenario, seed: int, fleet: RealFleet, learned: Learned) -> None:
         self._expected = SimulatedWorld(scenario, seed)
         self._fleet, self._learned = fleet, learned
         self.scenario, self.seed = scenario, seed

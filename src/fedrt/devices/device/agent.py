@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from fedrt.devices.device.memory import Memory
+from fedrt.devices.common.settings import DeviceSettings
+from fedrt.devices.device.memory import DeviceMemory
 from fedrt.devices.edge.links import reason_of
 from fedrt.devices.security import Party, open_channel
-from fedrt.devices.settings import DeviceSettings
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.chunks import BrokenPayloadError, chunks_of, gathered, head_of
 from fedrt.devices.wire.party import difference, is_label, party_of, words
@@ -40,7 +40,7 @@ FINAL = {
 
 
 @dataclass(frozen=True)
-class Job:
+class OrderedWork:
     """An order with all that came with it."""
 
     order: pb.Order
@@ -75,32 +75,37 @@ class DeviceAgent:
         self.edge = Party("edge", f"edge-{edge}")
         given = (scenario, seed, settings.number, Path(settings.data))
         self.trainer = local_trainer(*given)
-        self.memory: Memory | None = None
+        self.memory: DeviceMemory | None = None
         self.run = ""
         self.done: tuple[bytes, Done] | None = None
         """The last order, and what came of it: the server may ask again."""
-        self.newest: Job | None = None
+        self.newest: OrderedWork | None = None
         self.wake = asyncio.Event()
 
     async def serve(self, stop: asyncio.Event) -> None:
         """Attend to the edge server until told to stop; come back whenever the stream ends."""
         wait_s, stopped = SHORTEST_S, asyncio.create_task(stop.wait())
-        while not stop.is_set():
-            attending = asyncio.create_task(self._attend())
+        try:
+            while not stop.is_set():
+                was_welcome = await self._attend_until(stopped)
+                wait_s = SHORTEST_S if was_welcome else min(2 * wait_s, LONGEST_S)
+                await asyncio.wait({stopped}, timeout=wait_s * random.uniform(0.5, 1.0))
+        finally:
+            stopped.cancel()
+
+    async def _attend_until(self, stopped: asyncio.Task[Any]) -> bool:
+        """One stream to the edge server, until it ends or the agent stops."""
+        attending = asyncio.create_task(self._attend())
+        try:
             await asyncio.wait({attending, stopped}, return_when=asyncio.FIRST_COMPLETED)
-            if stop.is_set():
-                attending.cancel()
-                await asyncio.gather(attending, return_exceptions=True)
-                return
-            try:
-                was_welcome = attending.result()
-            except InputError:
-                raise
-            except (FedrtError, grpc.aio.AioRpcError, OSError) as error:
-                was_welcome = False
-                log.info("%s: %s", self.edge.name, reason_of(error))
-            wait_s = SHORTEST_S if was_welcome else min(2 * wait_s, LONGEST_S)
-            await asyncio.wait({stopped}, timeout=wait_s * random.uniform(0.5, 1.0))
+            return attending.done() and attending.result()
+        except InputError:
+            raise
+        except (FedrtError, grpc.aio.AioRpcError, OSError) as error:
+            log.info("%s: %s", self.edge.name, reason_of(error))
+            return False
+        finally:
+            attending.cancel()
 
     async def _attend(self) -> bool:
         """One stream to the edge server; returns when it ends, whether it was welcome."""
@@ -142,7 +147,7 @@ class DeviceAgent:
         finally:
             await channel.close()
 
-    async def _gather(self, stream: Any, order: pb.Order) -> Job:
+    async def _gather(self, stream: Any, order: pb.Order) -> OrderedWork:
         """An order with the model that follows it."""
         began = time.monotonic()
 
@@ -154,7 +159,7 @@ class DeviceAgent:
 
         model = await gathered(order.model, 2**36, chunk)
         correction = await gathered(order.correction, 2**36, chunk)
-        return Job(order, model, correction, time.monotonic() - began)
+        return OrderedWork(order, model, correction, time.monotonic() - began)
 
     async def _work(self, stream: Any) -> None:
         """Carry out orders, the newest first, and send what comes of them."""
@@ -174,7 +179,7 @@ class DeviceAgent:
             assert self.done is not None
             await self._send(stream, job, self.done[1])
 
-    async def _send(self, stream: Any, job: Job, done: Done) -> None:
+    async def _send(self, stream: Any, job: OrderedWork, done: Done) -> None:
         if done.upload is None:
             failure = pb.Failure(key=job.order.key, why=done.why)
             await stream.write(pb.FromDevice(failure=failure))
@@ -184,7 +189,7 @@ class DeviceAgent:
             for chunk in chunks_of(payload):
                 await stream.write(pb.FromDevice(chunk=chunk))
 
-    def _carry_out(self, job: Job) -> None:
+    def _carry_out(self, job: OrderedWork) -> None:
         """Train as ordered; the result is kept until the next order."""
         order = job.order
         try:
@@ -194,7 +199,7 @@ class DeviceAgent:
             done = Done(None, why=str(error))
         self.done = (job.name, done)
 
-    def _trained(self, job: Job) -> Done:
+    def _trained(self, job: OrderedWork) -> Done:
         from fedrt.learning.remote import LocalOrder
 
         order = job.order
@@ -226,10 +231,10 @@ class DeviceAgent:
         log.info("%s: trained in %.3f s", words(order.key), result.train_s)
         return Done(upload, result.message, variate)
 
-    def _memory(self, run: str) -> Memory:
+    def _memory(self, run: str) -> DeviceMemory:
         """What the device remembers of a run."""
         if self.memory is None or self.run != run:
-            self.run, self.memory = run, Memory(self.settings.state / run)
+            self.run, self.memory = run, DeviceMemory(self.settings.state / run)
         return self.memory
 
 

@@ -24,7 +24,7 @@ KEPT = 6
 """Labels whose memories are kept; the coordinator goes back by one global round at most."""
 
 
-class Memory:
+class DeviceMemory:
     """The memories of one run in a folder."""
 
     def __init__(self, folder: Path) -> None:

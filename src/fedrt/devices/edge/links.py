@@ -48,7 +48,7 @@ class LostLinkError(FedrtError):
     """A neighbour could not be reached in time."""
 
 
-class Links:
+class PeerLinks:
     """The channels of an edge server to its peers."""
 
     def __init__(self, files: Files, most: int) -> None:

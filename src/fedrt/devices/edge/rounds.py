@@ -17,7 +17,7 @@ HEAD = struct.Struct("<IId")
 
 
 @dataclass(frozen=True)
-class Update:
+class ReceivedUpdate:
     """A device's update as it came in."""
 
     upload: Upload
@@ -38,12 +38,12 @@ class Update:
         )
 
     @staticmethod
-    def unpacked(kept: bytes) -> Update:
+    def unpacked(kept: bytes) -> ReceivedUpdate:
         """An update that was kept."""
         sizes = HEAD.unpack_from(kept)
         start = HEAD.size + sizes[0]
         head, message = kept[HEAD.size : start], kept[start : start + sizes[1]]
-        return Update(Upload.FromString(head), message, kept[start + sizes[1] :], sizes[2])
+        return ReceivedUpdate(Upload.FromString(head), message, kept[start + sizes[1] :], sizes[2])
 
 
 @dataclass
@@ -56,7 +56,7 @@ class OpenRound:
     model: bytes
     remembered: dict[int, str]
     """For each device, the label of its last update that counted."""
-    updates: dict[int, Update] = field(default_factory=dict)
+    updates: dict[int, ReceivedUpdate] = field(default_factory=dict)
     failures: dict[int, str] = field(default_factory=dict)
     began: float = field(default_factory=time.monotonic)
     complete: asyncio.Event = field(default_factory=asyncio.Event)
@@ -70,7 +70,7 @@ class OpenRound:
         """Whether a device has still to send its update."""
         return not self.closed and number in self.locals and number not in self.updates
 
-    def add(self, number: int, update: Update) -> None:
+    def add(self, number: int, update: ReceivedUpdate) -> None:
         """Count an update in; only the first of a device does."""
         self.updates.setdefault(number, update)
         self.failures.pop(number, None)

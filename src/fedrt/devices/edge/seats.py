@@ -9,7 +9,7 @@ from typing import Any
 
 import grpc
 
-from fedrt.devices.edge.rounds import OpenRound, Update
+from fedrt.devices.edge.rounds import OpenRound, ReceivedUpdate
 from fedrt.devices.wire.chunks import BrokenPayloadError, chunks_of, gathered, head_of
 from fedrt.devices.wire.messages_pb2 import FromDevice, Key, Order, Piece, Receipt, ToDevice, Upload
 from fedrt.errors import FedrtError
@@ -68,7 +68,7 @@ class Seat:
             raise GoneError("the device has closed its stream")
         return found
 
-    async def gather(self, upload: Upload, most: int, most_variate: int) -> Update:
+    async def gather(self, upload: Upload, most: int, most_variate: int) -> ReceivedUpdate:
         """The update that follows its head."""
         began = time.monotonic()
 
@@ -80,7 +80,7 @@ class Seat:
 
         message = await gathered(upload.message, most, chunk)
         variate = await gathered(upload.variate, most_variate, chunk)
-        return Update(upload, message, variate, time.monotonic() - began)
+        return ReceivedUpdate(upload, message, variate, time.monotonic() - began)
 
 
 async def pieces(payload: bytes) -> AsyncIterator[Any]:

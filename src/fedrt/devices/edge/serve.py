@@ -9,12 +9,12 @@ from typing import Any
 
 import grpc
 
-from fedrt.devices.edge.links import Links, LostLinkError
+from fedrt.devices.common.metrics import Metrics
+from fedrt.devices.common.settings import EdgeSettings
+from fedrt.devices.edge.links import LostLinkError, PeerLinks
 from fedrt.devices.edge.seats import GREETING_S, GoneError, Seat, pieces
-from fedrt.devices.edge.server import EdgeServer
-from fedrt.devices.metrics import Metrics
+from fedrt.devices.edge.server import EdgeNode
 from fedrt.devices.security import Access, Gate, Limits, caller, server_credentials
-from fedrt.devices.settings import EdgeSettings
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.chunks import BrokenPayloadError
 from fedrt.devices.wire.party import difference, party_of
@@ -39,7 +39,7 @@ class EdgeServices:
     """The handlers of an edge server's calls: who calls, and what for."""
 
     def __init__(
-        self, server: EdgeServer, scenario: Scenario, seed: int, stop: asyncio.Event
+        self, server: EdgeNode, scenario: Scenario, seed: int, stop: asyncio.Event
     ) -> None:
         self.server, self.stop = server, stop
         self.party = party_of(scenario, seed)
@@ -190,9 +190,9 @@ async def serve(
 ) -> None:
     """Serve until told to stop; `ready` is told the port."""
     scenario, seed = settings.scenario, settings.seed
-    server = EdgeServer(scenario, seed, settings.number, settings.state)
+    server = EdgeNode(scenario, seed, settings.number, settings.state)
     server.keep_updates = settings.keep_updates
-    server.links = Links(settings.files, settings.most_bytes)
+    server.links = PeerLinks(settings.files, settings.most_bytes)
     services = EdgeServices(server, scenario, seed, stop)
     gate = Gate(settings.files, services.rules(), LIMITS)
     grpc_server = grpc.aio.server(interceptors=[gate.interceptor], options=LIMITS.server_options())

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedrt.devices.edge.links import Links
-from fedrt.devices.edge.rounds import OpenRound, Update
+from fedrt.devices.edge.links import PeerLinks
+from fedrt.devices.edge.rounds import OpenRound, ReceivedUpdate
 from fedrt.devices.edge.seats import GoneError, Seat
 from fedrt.devices.edge.states import START, Arrays, States
 from fedrt.devices.wire import messages_pb2 as pb
@@ -42,7 +42,7 @@ COUNTS = (
 )
 
 
-class EdgeServer:
+class EdgeNode:
     """One edge server: its model, its devices and the states it has been through."""
 
     def __init__(self, scenario: Scenario, seed: int, number: int, folder: Path) -> None:
@@ -59,7 +59,7 @@ class EdgeServer:
         self.remembered: dict[int, str] = {}
         self.round: OpenRound | None = None
         self.working = asyncio.Lock()
-        self.links: Links | None = None
+        self.links: PeerLinks | None = None
         self.counts = dict.fromkeys(COUNTS, 0.0)
 
     def numbers(self) -> dict[str, float]:
@@ -140,7 +140,7 @@ class EdgeServer:
         assert self.states is not None
         for number, kept in self.states.updates(order.label).items():
             if number in locals_:
-                round_.add(number, Update.unpacked(kept))
+                round_.add(number, ReceivedUpdate.unpacked(kept))
         return round_
 
     async def _close(self, round_: OpenRound, model: EdgeModel) -> pb.TrainReport:
@@ -359,7 +359,7 @@ def gossip_of(order: pb.MixOrder) -> Any:
     )
 
 
-def result_of(update: Update) -> Any:
+def result_of(update: ReceivedUpdate) -> Any:
     """An update as the learning code takes it."""
     from fedrt.learning.remote import LocalResult
 

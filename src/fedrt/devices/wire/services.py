@@ -10,7 +10,7 @@ import grpc
 from fedrt.devices.wire import messages_pb2 as pb
 
 
-class Method(NamedTuple):
+class CallKind(NamedTuple):
     """One method of a service: what it takes and returns, and which of these are streams."""
 
     request: Any
@@ -19,14 +19,14 @@ class Method(NamedTuple):
     streams_out: bool = False
 
 
-DEVICES = {"Attend": Method(pb.FromDevice, pb.ToDevice, streams_in=True, streams_out=True)}
-PEERS = {"Fetch": Method(pb.Fetch, pb.Piece, streams_out=True)}
+DEVICES = {"Attend": CallKind(pb.FromDevice, pb.ToDevice, streams_in=True, streams_out=True)}
+PEERS = {"Fetch": CallKind(pb.Fetch, pb.Piece, streams_out=True)}
 ORDERS = {
-    "Ask": Method(pb.Question, pb.Answer),
-    "Train": Method(pb.TrainOrder, pb.TrainReport),
-    "Mix": Method(pb.MixOrder, pb.MixReport),
-    "Measure": Method(pb.DistanceOrder, pb.DistanceReport),
-    "Model": Method(pb.ModelQuestion, pb.Piece, streams_out=True),
+    "Ask": CallKind(pb.Question, pb.Answer),
+    "Train": CallKind(pb.TrainOrder, pb.TrainReport),
+    "Mix": CallKind(pb.MixOrder, pb.MixReport),
+    "Measure": CallKind(pb.DistanceOrder, pb.DistanceReport),
+    "Model": CallKind(pb.ModelQuestion, pb.Piece, streams_out=True),
 }
 SERVICES = {"Devices": DEVICES, "Peers": PEERS, "Orders": ORDERS}
 

@@ -23,7 +23,7 @@ from fedrt.learning.engines.sequential import SequentialEngine
 from fedrt.learning.material import check_labels
 from fedrt.learning.models.architectures import check_trains, model_code
 from fedrt.learning.remote.orders import LocalOrder, LocalResult, ModelInputs
-from fedrt.learning.remote.parts import CommonParts, open_parts
+from fedrt.learning.remote.parts import DRAWING, CommonParts, open_parts
 from fedrt.messages import CODEC_NAMES
 from fedrt.scenario.model import Scenario
 
@@ -69,7 +69,7 @@ class DeviceSteps:
         start = parts.unpack(model, "the model")
         whole = self._order(order)
         began = time.monotonic()
-        with model_code(parts.model.module):
+        with DRAWING, model_code(parts.model.module):
             rows, results = self.engine.train_rows(start[None], whole)
         train_s = time.monotonic() - began
         finite = np.isfinite(results.largest[0]) and np.isfinite(results.loss_sum[0])

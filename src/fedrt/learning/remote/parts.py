@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from hashlib import sha256
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -130,13 +131,18 @@ def read_numbers(raw: bytes, what: str, size: int, dtype: np.dtype[Any]) -> Tens
     return torch.from_numpy(found.astype(dtype.newbyteorder("=")))
 
 
+DRAWING = Lock()
+"""Held while a party draws from torch's own random numbers: others in the process do as well."""
+
+
 def open_parts(scenario: Scenario, seed: int, inputs: ModelInputs) -> CommonParts:
     """The model and the method of a scenario under a seed."""
     if inputs.problem is not None:
         raise InputError(inputs.problem)
     learning = scenario.learning
     dtype = DTYPES[learning.dtype]
-    module = model_for(learning, inputs.shape, inputs.num_classes, seed, inputs.integers)
+    with DRAWING:
+        module = model_for(learning, inputs.shape, inputs.num_classes, seed, inputs.integers)
     model = FlatModel(module, dtype, torch.device("cpu"))
     if not isinstance(learning.model_bits, str):
         refuse_other_lengths(learning, learning.model_bits, model)

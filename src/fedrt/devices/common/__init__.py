@@ -1,0 +1,1 @@
+"""What all parties have: settings, logs, and numbers for monitoring."""

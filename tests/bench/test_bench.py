@@ -17,7 +17,6 @@ import fedrt
 from fedrt.bench import bounds
 from fedrt.bench.worlds import SEEDS, WORLDS, load_world, why_no_bound, world_digest
 from fedrt.cli import main
-from fedrt.policies import SHIPPED
 from fedrt.policies.ce_fedavg import CEFedAvg
 from fedrt.studies.study import Points
 
@@ -57,8 +56,8 @@ def test_processes_give_the_same_as_one_and_an_own_policy_joins(tmp_path, monkey
     assert found["mine:Mine"]["above"] == found["ce-fedavg"]["above"]
 
 
-@pytest.mark.parametrize("parts", [0, 2])
-def test_it_goes_on_where_it_was_stopped(parts, tmp_path, monkeypatch, capsys):
+def test_it_goes_on_where_it_was_stopped(tmp_path, monkeypatch, capsys):
+    parts = 2
     policies = ["--policies", "ce-fedavg,fedrt,tifl"]
     assert main([*SMALL, *policies, "--out", str(tmp_path / "whole"), "--json"]) == 0
     whole = json.loads(capsys.readouterr().out)
@@ -92,22 +91,46 @@ def living_children(pid: int) -> set[int]:
     return found
 
 
+WAITS = """
+import time
+from pathlib import Path
+from fedrt.policies.ce_fedavg import CEFedAvg
+
+class Waits(CEFedAvg):
+    name = "waits"
+
+    def plan(self, seen, books):
+        while not Path("go").exists():
+            time.sleep(0.01)
+        return super().plan(seen, books)
+"""
+
+
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT])
-def test_a_stopped_process_leaves_no_other_behind_and_keeps_what_it_had(sent, tmp_path, capsys):
-    out = tmp_path / "out"
-    command = [sys.executable, "-m", "fedrt", *SMALL[:-1], "2", "--out", str(out)]
+def test_a_stopped_process_leaves_no_other_behind_and_keeps_what_it_had(
+    sent, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "waits.py").write_text(WAITS)
+    points = tmp_path / "out" / "points.jsonl"
+    asked = [*SMALL[:-1], "2", "--policies", "ce-fedavg,waits:Waits", "--out", "out"]
+    command = [sys.executable, "-m", "fedrt", *asked]
     with subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE) as process:
-        wait_until(lambda: out.is_dir() and len((out / "points.jsonl").read_bytes()) > 0)
+        # One of the two policies has ended, and the other waits.
+        wait_until(lambda: points.is_file() and points.read_bytes().endswith(b"\n"))
         started = living_children(process.pid)
         process.send_signal(sent)
         process.wait(LIMIT_S)
     wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started))
     assert len(started) >= 2
-    lines = (out / "points.jsonl").read_bytes().splitlines()
-    assert main(["bench", "--resume", str(out), "--json", "--jobs", "1"]) == 0
-    data = json.loads(capsys.readouterr().out)
-    assert len(data["policies"]) == len(SHIPPED)
-    assert (out / "points.jsonl").read_bytes().splitlines()[: len(lines)] == lines
+    kept = points.read_bytes()
+    (tmp_path / "go").touch()
+    assert main(["bench", "--resume", "out", "--json", "--jobs", "1"]) == 2
+    assert "--allow-code lets it" in capsys.readouterr().err
+    assert main(["bench", "--resume", "out", "--json", "--jobs", "1", "--allow-code"]) == 0
+    found = json.loads(capsys.readouterr().out)["worlds"]["digits"]["policies"]
+    assert found["waits:Waits"]["time_s"] == found["ce-fedavg"]["time_s"]
+    assert points.read_bytes().startswith(kept)
 
 
 def wait_until(holds) -> None:
@@ -140,6 +163,7 @@ def test_an_object_of_python_code_joins_all_others(tmp_path):
         (["--policies", "fedrt-pluss"], "fedrt-pluss"),
         (["--seeds", "x"], "--seeds"),
         (["--policies", "all,fedrt"], "must name fedrt only once"),
+        (["--bounds", "--worlds", "city,faults"], "--bounds: the worlds city, faults have none"),
     ],
 )
 def test_bad_input_is_one_line_and_leaves_nothing(words, line, tmp_path, monkeypatch, capsys):

@@ -23,7 +23,7 @@ PART = [
     ("uneven", "tifl", 0),
     ("faults", "even-int4", 1),
     ("traced", "matcha", 0),
-    ("noise-density", "max-min", 2),
+    ("noise-density", "hfel", 2),
     ("participation", "lroa", 0),
 ]
 

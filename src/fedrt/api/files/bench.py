@@ -93,6 +93,10 @@ def _carried_out(request: Request, jobs: int, progress: bool) -> StudyResult:
         request.source = FOLDER + bench.worlds[0]
     scenarios = [load_world(name) for name in bench.worlds]
     tasks = bench.bound_tasks if only_bounds else bench.tasks
+    if not tasks:
+        raise InputError(
+            f"`bounds`: the worlds {', '.join(bench.worlds)} have none (docs/bench.md)"
+        )
     name = bench.worlds[0] if len(bench.worlds) == 1 else "worlds"
     with (
         request.opened(scenarios, bench.policies, {}, name) as study,

@@ -28,7 +28,7 @@ def test_the_tables_say_who_did_what(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main([*SMALL, *TWO]) == 0
     shown = capsys.readouterr().out
-    assert "bench: the same work, 1 worlds, 1 seed" in shown
+    assert "bench: the same work, 1 world, 1 seed" in shown
     assert "leaves devices out" in shown
     assert "saved in runs/bench-digits-1" in shown
     data = json.loads((tmp_path / "runs/bench-digits-1/bench.json").read_text())

@@ -45,7 +45,8 @@ def policies_table(data: Mapping[str, Any], labels: Mapping[str, str]) -> Table:
     """One row for each policy that did the same work as the bound's plans on some world."""
     seeds, worlds = len(data["seeds"]), len(data["worlds"])
     table = Table(
-        title=f"bench: the same work, {worlds} worlds, {seeds} seed{'s' if seeds > 1 else ''}",
+        title=f"bench: the same work, {worlds} world{'s' if worlds > 1 else ''},"
+        f" {seeds} seed{'s' if seeds > 1 else ''}",
         caption="percent above the bound, where there is one; energy against fedrt's",
     )
     table.add_column("", no_wrap=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from hashlib import blake2b
 
 import fedrt
 from fedrt.devices.wire.messages_pb2 import Key, Party
-from fedrt.scenario import Scenario, scenario_text
+from fedrt.records.identity import identity_of
+from fedrt.scenario import Scenario
 
 PROTOCOL = 1
 LABEL = re.compile(r"[0-9a-z][0-9a-z-]{0,79}")
@@ -15,9 +15,8 @@ LABEL = re.compile(r"[0-9a-z][0-9a-z-]{0,79}")
 
 
 def scenario_digest(scenario: Scenario, seed: int) -> str:
-    """A digest of a scenario and a seed."""
-    text = f"{seed}\n{scenario_text(scenario, anywhere=True)}"
-    return blake2b(text.encode(), digest_size=16).hexdigest()
+    """A digest of a scenario and a seed; of files it names and code of one's own, the contents."""
+    return identity_of(scenario, [], [seed], {}).digest
 
 
 def party_of(scenario: Scenario, seed: int, model: str = "") -> Party:

@@ -9,7 +9,7 @@ from support.tiny import tiny
 
 from fedrt.devices.wire.chunks import CHUNK, BrokenPayloadError, chunks_of, gathered, head_of
 from fedrt.devices.wire.messages_pb2 import Party
-from fedrt.devices.wire.party import PROTOCOL, difference, is_label, party_of
+from fedrt.devices.wire.party import PROTOCOL, difference, is_label, own_party
 
 
 def gather(head, chunks, most=10**9):
@@ -43,9 +43,9 @@ def test_broken_payloads_are_refused():
 
 
 def test_parties_that_agree_and_parties_that_do_not():
-    ours = party_of(tiny(), 0)
-    assert difference(ours, party_of(tiny(), 0), "edge-0") is None
-    assert "another scenario or seed" in str(difference(ours, party_of(tiny(), 1), "edge-0"))
+    ours = own_party(tiny(), 0)
+    assert difference(ours, own_party(tiny(), 0), "edge-0") is None
+    assert "another scenario or seed" in str(difference(ours, own_party(tiny(), 1), "edge-0"))
     newer = Party(protocol=PROTOCOL + 1, version="9.0", scenario=ours.scenario)
     assert "protocol 2 (FedRT 9.0), newer than 1" in str(difference(ours, newer, "edge-0"))
     other = Party(protocol=PROTOCOL, version="0.0.9", scenario=ours.scenario)
@@ -53,7 +53,7 @@ def test_parties_that_agree_and_parties_that_do_not():
     patched = ours.version.rpartition(".")[0] + ".99"
     same = Party(protocol=PROTOCOL, version=patched, scenario=ours.scenario)
     assert difference(ours, same, "edge-0") is None
-    one, two = party_of(tiny(), 0, "aa"), party_of(tiny(), 0, "bb")
+    one, two = own_party(tiny(), 0, "aa"), own_party(tiny(), 0, "bb")
     assert "another model" in str(difference(one, two, "edge-0"))
 
 

@@ -14,7 +14,7 @@ from fedrt.devices.common.settings import CoordinatorSettings
 from fedrt.devices.coordinator.edges import EdgeCalls, Portal, SilentEdgeError
 from fedrt.devices.edge.states import START
 from fedrt.devices.wire import messages_pb2 as pb
-from fedrt.devices.wire.party import difference, party_of
+from fedrt.devices.wire.party import difference, own_party, with_model
 from fedrt.errors import InputError
 
 log = logging.getLogger(__name__)
@@ -35,6 +35,7 @@ class RealFleet:
         tell: Callable[[str], None],
     ) -> None:
         self.settings, self.run, self.inputs, self.tell = settings, run, inputs, tell
+        self.party = own_party(settings.scenario, settings.seed)
         self.portal = Portal()
         self.calls = EdgeCalls(settings.edges, settings.files, 2**36)
         edges = len(settings.edges)
@@ -67,7 +68,7 @@ class RealFleet:
 
     async def _ask_all(self) -> list[Any]:
         peers = [pb.Peer(number=c, address=a) for c, a in enumerate(self.settings.edges)]
-        party = party_of(self.settings.scenario, self.settings.seed, self.model_digest)
+        party = with_model(self.party, self.model_digest)
         seconds = ANSWER_S if self._waited else FIRST_ANSWER_S
 
         async def one(c: int) -> Any:
@@ -85,7 +86,7 @@ class RealFleet:
 
     def _check(self, c: int, answer: Any) -> None:
         """Raise an error if an edge server has another version, scenario or model."""
-        ours = party_of(self.settings.scenario, self.settings.seed, self.model_digest)
+        ours = with_model(self.party, self.model_digest)
         why = difference(ours, answer.party, f"edge-{c}")
         if why is not None:
             raise InputError(why)

@@ -18,7 +18,7 @@ from fedrt.devices.edge.links import reason_of
 from fedrt.devices.security import Party, open_channel
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.chunks import BrokenPayloadError, chunks_of, gathered, head_of
-from fedrt.devices.wire.party import difference, is_label, party_of, words
+from fedrt.devices.wire.party import difference, is_label, own_party, words
 from fedrt.devices.wire.services import call
 from fedrt.errors import FedrtError, InputError
 from fedrt.scenario import Scenario
@@ -70,7 +70,7 @@ class DeviceAgent:
     def __init__(self, settings: DeviceSettings) -> None:
         self.settings = settings
         scenario, seed = settings.scenario, settings.seed
-        self.scenario, self.seed = scenario, seed
+        self.party = own_party(scenario, seed)
         edge = int(draw_fleet(scenario, seed).edge_of_device[settings.number])
         self.edge = Party("edge", f"edge-{edge}")
         given = (scenario, seed, settings.number, Path(settings.data))
@@ -112,7 +112,7 @@ class DeviceAgent:
         channel = open_channel(self.settings.edge, self.settings.files, self.edge)
         try:
             stream = call(channel, "Devices", "Attend")()
-            party = party_of(self.scenario, self.seed)
+            party = self.party
             greeting = pb.Greeting(party=party, samples=self.trainer.samples)
             working: asyncio.Task[None] | None = None
             welcome = False

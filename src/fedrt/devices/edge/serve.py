@@ -17,7 +17,7 @@ from fedrt.devices.edge.server import EdgeNode
 from fedrt.devices.security import Access, Gate, Limits, caller, server_credentials
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.chunks import BrokenPayloadError
-from fedrt.devices.wire.party import difference, party_of
+from fedrt.devices.wire.party import difference, with_model
 from fedrt.devices.wire.services import handlers
 from fedrt.errors import FedrtError
 from fedrt.scenario import Scenario
@@ -42,7 +42,7 @@ class EdgeServices:
         self, server: EdgeNode, scenario: Scenario, seed: int, stop: asyncio.Event
     ) -> None:
         self.server, self.stop = server, stop
-        self.party = party_of(scenario, seed)
+        self.party = server.party
         fleet = draw_fleet(scenario, seed)
         mine = fleet.edge_of_device == server.number
         self.roster = {f"device-{n}": int(n) for n in mine.nonzero()[0]}
@@ -139,9 +139,7 @@ class EdgeServices:
             why = difference(self.party, greeting.party, "the device")
             model = self.server.model
             if why is None and model is not None and greeting.party.model:
-                ours = pb.Party()
-                ours.CopyFrom(self.party)
-                ours.model = model.model_digest
+                ours = with_model(self.party, model.model_digest)
                 why = difference(ours, greeting.party, "the device")
             if why is not None:
                 await context.abort(grpc.StatusCode.FAILED_PRECONDITION, why)

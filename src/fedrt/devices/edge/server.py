@@ -17,7 +17,7 @@ from fedrt.devices.edge.rounds import OpenRound, ReceivedUpdate
 from fedrt.devices.edge.seats import GoneError, Seat
 from fedrt.devices.edge.states import START, Arrays, States
 from fedrt.devices.wire import messages_pb2 as pb
-from fedrt.devices.wire.party import difference, is_label, party_of, words
+from fedrt.devices.wire.party import difference, is_label, own_party, with_model, words
 from fedrt.errors import InputError
 from fedrt.rounds import ACCEPTED, NOT_STEPPED
 from fedrt.scenario import Scenario
@@ -47,6 +47,7 @@ class EdgeNode:
 
     def __init__(self, scenario: Scenario, seed: int, number: int, folder: Path) -> None:
         self.scenario, self.seed, self.number, self.folder = scenario, seed, number, folder
+        self.party = own_party(scenario, seed)
         self.keep_updates = False
         self.seats: dict[int, Seat] = {}
         self.model: EdgeModel | None = None
@@ -70,7 +71,7 @@ class EdgeNode:
 
     async def ask(self, question: pb.Question) -> pb.Answer:
         """Join a run, and say who is connected and which peers answer."""
-        theirs = difference(party_of(self.scenario, self.seed), question.party, "the coordinator")
+        theirs = difference(self.party, question.party, "the coordinator")
         if theirs is not None:
             raise InputError(theirs)
         if not is_label(question.run):
@@ -85,7 +86,7 @@ class EdgeNode:
                 self.run, self.at = question.run, ""
         seats = [pb.Seat(number=seat.number, samples=seat.samples) for seat in self.seats.values()]
         peers = [] if self.links is None else await self.links.answering(question.peers)
-        party = party_of(self.scenario, self.seed, digest)
+        party = with_model(self.party, digest)
         return pb.Answer(party=party, seats=seats, peers=peers)
 
     def _open(self, inputs: pb.Inputs) -> EdgeModel:

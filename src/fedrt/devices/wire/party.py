@@ -19,10 +19,18 @@ def scenario_digest(scenario: Scenario, seed: int) -> str:
     return identity_of(scenario, [], [seed], {}).digest
 
 
-def party_of(scenario: Scenario, seed: int, model: str = "") -> Party:
+def own_party(scenario: Scenario, seed: int, model: str = "") -> Party:
     """What this process has to say of itself."""
     digest = scenario_digest(scenario, seed)
     return Party(protocol=PROTOCOL, version=fedrt.__version__, scenario=digest, model=model)
+
+
+def with_model(party: Party, model: str) -> Party:
+    """The same with the digest of a model."""
+    found = Party()
+    found.CopyFrom(party)
+    found.model = model
+    return found
 
 
 def difference(ours: Party, theirs: Party, who: str) -> str | None:

@@ -94,7 +94,9 @@ def test_a_run_with_objects_has_tables_and_says_what_it_was(where):
     said = (run.folder / "config.toml").read_text()
     assert 'model = "python:Net"' in said
     assert 'dataset = "python:data"' in said
-    assert run.plot("loss", against="round").axes[0].get_xlabel() == "global round"
+    axes = run.plot("loss", against="round").axes[0]
+    assert axes.get_xlabel() == "global round"
+    assert axes.lines[0].get_xdata()[0] == 1
     assert "saved in" in run._repr_html_()
     assert "<table" in run._repr_html_()
     assert run.page().path.stat().st_size > 10**6

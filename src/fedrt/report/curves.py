@@ -61,6 +61,8 @@ def curve_figure(
     for policy, tables in curves.items():
         rows = min(len(table[x_column]) for table in tables)
         x, y = (np.stack([t[name][:rows] for t in tables]) for name in (x_column, quantity))
+        # Rounds are counted from 1, as in the terminal.
+        x = x + 1 if against == "round" else x
         label = plain((labels or {}).get(policy, policy))
         style = policy_style(policy, list(curves)) | {"label": label}
         draw_seeds(axes, x / size, y * scale, style)

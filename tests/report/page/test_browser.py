@@ -76,6 +76,20 @@ def test_five_policies_are_five_lines_with_bands(compared, on_compared):
     assert [s["name"] for s in page.series("chart-energy")] == [s["name"] for s in series]
 
 
+def test_the_legend_brings_a_line_out(compared, view):
+    page = view((compared / "page.html").as_uri())
+    page.show("chart-energy")
+    drawn = "document.querySelector('#chart-energy canvas').toDataURL()"
+    plain = page.run(drawn)
+    button = page.tab.locator("#legend button", has_text="static-t")
+    button.hover()
+    page.wait(f"{drawn} !== {plain!r}")
+    page.tab.mouse.move(0, 0)
+    page.wait(f"{drawn} === {plain!r}")
+    button.focus()
+    page.wait(f"{drawn} !== {plain!r}")
+
+
 def test_hovering_a_curve_shows_the_saved_values(trained_run, on_trained):
     page = on_trained
     saved = columns(trained_run / "rounds.parquet")

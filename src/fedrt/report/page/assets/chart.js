@@ -48,6 +48,13 @@ class Chart {
     this.fillKey(option.key || []);
   }
 
+  /** Bring out one line among the others, or none. */
+  light(name) {
+    if (!this.chart || !this.inView) return;
+    this.chart.dispatchAction({ type: "downplay" });
+    if (name !== null) this.chart.dispatchAction({ type: "highlight", seriesName: name });
+  }
+
   /** The key under the chart, which takes as many lines as it needs: [sign, words] for each entry. */
   fillKey(entries) {
     if (!this.key && entries.length) {
@@ -155,7 +162,8 @@ function lineSeries(name, style, points, more = {}, own = null) {
     showAllSymbol: true,
     symbolSize: (value, at) => ((at.dataIndex - offset) % step === 0 ? 8 : 0),
     lineStyle: { color: colour, width: 2, type: dash },
-    emphasis: { disabled: true },
+    emphasis: { focus: "series", scale: false, lineStyle: { width: 3.5 } },
+    blur: { lineStyle: { opacity: 0.15 }, itemStyle: { opacity: 0.15 } },
     ...more,
   };
 }

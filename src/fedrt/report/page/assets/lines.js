@@ -182,18 +182,22 @@ function partSeries(part, data, more = {}) {
   };
 }
 
-/** A button for each line that takes it away and brings it back. */
-function fillLegend(element, lines, hidden, changed) {
+/** A button for each line that takes it away and brings it back; at the mouse or the keyboard's
+ * focus it brings the line out in these charts. */
+function fillLegend(element, lines, hidden, changed, charts) {
+  const light = (name) => charts.forEach((id) => page.charts[id] && page.charts[id].light(name));
   const buttons = lines.map((line, i) => {
     const shown = !hidden.has(line.label);
     const button = make("button", { type: "button", "aria-pressed": shown }, swatch(line.style, line.dash), line.label, isOver(line) ? marked("▲", "over") : null);
     button.addEventListener("click", () => {
       if (shown) hidden.add(line.label);
       else hidden.delete(line.label);
-      fillLegend(element, lines, hidden, changed);
+      fillLegend(element, lines, hidden, changed, charts);
       changed();
       element.children[i].focus();
     });
+    for (const event of ["pointerenter", "focus"]) button.addEventListener(event, () => light(line.label));
+    for (const event of ["pointerleave", "blur"]) button.addEventListener(event, () => light(null));
     return button;
   });
   element.replaceChildren(...buttons);
@@ -208,7 +212,7 @@ function drawLegend() {
   );
   fillLegend(byId("legend"), page.data.lines, chosen.hidden, () => {
     for (const id of LINE_CHARTS) page.charts[id].update();
-  });
+  }, LINE_CHARTS.slice(0, -1));
 }
 
 const LINE_CHARTS = ["chart-accuracy", "chart-loss", "chart-energy", "chart-more", "chart-parts"];

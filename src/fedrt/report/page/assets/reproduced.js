@@ -83,7 +83,7 @@ function convergence(study, number, state, charts) {
     [ids[2], () => curveOption("energy_j_mean", lines(), "round")],
   );
   const legend = make("div", { class: "legend", role: "group", "aria-label": "lines shown" });
-  const fill = () => fillLegend(legend, column().lines, state.hidden, redraw);
+  const fill = () => fillLegend(legend, column().lines, state.hidden, redraw, ids);
   fill();
   const select = make("select", {}, ...study.columns.map((each, i) => make("option", { value: i }, each.title)));
   select.value = state.column;
@@ -114,7 +114,7 @@ function accuracyGroup(group, place, number, state, charts) {
   const ids = group.panels.map((_, i) => `chart-study-${number}-${place}-${i}`);
   const all = new Map(group.panels.flatMap((panel) => panel.lines.map((line) => [line.label, line])));
   const legend = make("div", { class: "legend", role: "group", "aria-label": "lines shown" });
-  fillLegend(legend, Array.from(all.values()), hidden, () => ids.forEach((id) => page.charts[id].update()));
+  fillLegend(legend, Array.from(all.values()), hidden, () => ids.forEach((id) => page.charts[id].update()), ids);
   group.panels.forEach((panel, i) => {
     charts.push([ids[i], () => curveOption("accuracy", panel.lines.filter((line) => !hidden.has(line.label)), "round")]);
   });

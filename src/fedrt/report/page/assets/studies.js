@@ -206,7 +206,7 @@ function studySection(study, number, id) {
     const legend = make("div", { class: "legend bar", role: "group", "aria-label": "lines shown" });
     const isOverspent = ({ name }) => study.points.some((point) => point.policies[name] && point.policies[name].over_budget_devices.mean);
     const lines = study.policies.map((policy) => ({ label: policy.name, style: policy.style, over: isOverspent(policy) }));
-    fillLegend(legend, lines, state.hidden, redraw);
+    fillLegend(legend, lines, state.hidden, redraw, [id]);
     section.append(legend);
     if (lines.some((line) => line.over)) section.append(make("p", { class: "key" }, make("span", {}, marked("▲", "over"), "some device is over its budget at some point")));
   }

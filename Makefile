@@ -5,11 +5,12 @@ BIN := $(VENV)/bin
 SITE := .venv-docs
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test test-variants test-wheel test-loggers test-flower test-release check check-all format bench figures picture fuzz kill-campaign mutants \
+.PHONY: help demo devices-demo test test-variants test-wheel test-loggers test-flower test-release check check-all format bench figures picture fuzz kill-campaign mutants \
 	mutants-short random-worlds verify-cell docs docs-serve clean
 
 help:
 	@echo "make demo    train seven policies on digits, compare them, write their page (under a minute)"
+	@echo "make devices-demo   train on two edge servers and four devices, processes of this machine that talk over TLS (a minute)"
 	@echo "make test    all tests, long forms apart"
 	@echo "make test-variants   the numerical tests again as other processors would run them"
 	@echo "make test-wheel   the sdist and its wheel, installed in a new environment, run their first commands"
@@ -35,6 +36,10 @@ demo: OUT := runs/demo-$(shell date +%Y%m%d-%H%M%S)
 demo: $(VENV)/.ready
 	$(BIN)/fedrt compare quickstart --out $(OUT)
 	$(BIN)/fedrt report $(OUT)
+
+devices-demo: OUT := runs/devices-demo-$(shell date +%Y%m%d-%H%M%S)
+devices-demo: $(VENV)/.ready-dev
+	$(BIN)/python tools/devices_demo.py $(OUT)
 
 test: $(VENV)/.ready-dev
 	$(BIN)/python -m pytest -n 2 -m "not long"

@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> None:
         came = sum(int(turn.outcome.delivered.sum()) for turn in done.edge_rounds)
         asked = sum(len(turn.outcome.delivered) for turn in done.edge_rounds)
         found = done.metrics.get("accuracy")
-        line = f"global round {done.last.t}: {done.time_s:.2f} s, training {measured:.2f} s"
+        line = f"global round {done.last.t + 1}: {done.time_s:.2f} s, training {measured:.2f} s"
         line += f" (predicted {planned:.2f}), {came} of {asked} updates"
         if found is not None and found == found:
             line += f", accuracy {found:.4f}"

@@ -120,7 +120,7 @@ def _run(
         for record in records:
             for turn in record:
                 executor.learn(turn.seen, turn.outcome)
-        note(f"going on after global round {len(records) - 1}")
+        note(f"going on after global round {len(records)}")
     kept = read_identity(directory.path, read_run(directory.path).run)
     job = Job(directory, checkpoints, options, kept)
     policy = make_policy(settings.policy)

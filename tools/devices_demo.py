@@ -2,9 +2,9 @@
 
     python tools/devices_demo.py runs/devices-demo
 
-Makes an authority and certificates, splits the digits, starts two edge servers with two devices each
-and the coordinator over loopback, kills one device in the middle (SIGKILL) and starts it again; the
-round that it was killed in waits for it. Whatever ends it, its processes end with it.
+Makes an authority and certificates, splits the digits, starts two edge servers with two devices
+each and the coordinator over loopback, kills one device in the middle (SIGKILL) and starts it
+again; the round that it was killed in waits for it. Whatever ends it, its processes end with it.
 """
 
 from __future__ import annotations

@@ -25,15 +25,22 @@ def test_its_processes_end_with_it(tmp_path, monkeypatch, ended_by):
         devices_demo, "command", lambda *words: [sys.executable, "-c", codes[words[-1][:-7]]]
     )
     before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(ended_by), devices_demo.parties(tmp_path) as demo:
-        demo.start("edge-0")
-        stubborn = demo.start("coordinator")
-        assert stubborn.stdout.readline() == "ready\n"
-        raise ended_by
+    demo = devices_demo.Demo(tmp_path)
+    monkeypatch.setattr(devices_demo, "Demo", lambda folder: demo)
+    with pytest.raises(ended_by):
+        start_both_and_raise(tmp_path, ended_by)
     assert demo.processes["edge-0"].returncode == -signal.SIGTERM
     assert demo.processes["coordinator"].returncode == -signal.SIGKILL
     assert signal.getsignal(signal.SIGTERM) == before
-    stubborn.stdout.close()
+    demo.processes["coordinator"].stdout.close()
+
+
+def start_both_and_raise(folder, error):
+    """A demonstration that an error ends."""
+    with devices_demo.parties(folder) as demo:
+        demo.start("edge-0")
+        assert demo.start("coordinator").stdout.readline() == "ready\n"
+        raise error
 
 
 def test_a_folder_that_is_there_is_left_alone(tmp_path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from torch import Tensor
 
@@ -12,6 +12,9 @@ from fedrt.learning.engines.engine import DeviceResults, TrainingOrder
 from fedrt.learning.engines.screening import NOT_FINITE, WRONG_SHAPE
 from fedrt.learning.remote.orders import LocalOrder, LocalResult
 from fedrt.learning.remote.parts import CommonParts
+
+KEPT = 2**25
+"""Numbers of models that are read once, to be checked, and kept for the average."""
 
 
 class WrongResultError(MessageError):
@@ -48,16 +51,34 @@ class Arrived:
     """The results of an order's devices, handed out one after the other as an engine does."""
 
     def __init__(
-        self, parts: CommonParts, results: Mapping[int, LocalResult], models: Mapping[int, Tensor]
+        self,
+        parts: CommonParts,
+        orders: Sequence[LocalOrder],
+        results: Mapping[int, LocalResult],
+        start: Tensor,
     ) -> None:
-        self.parts, self.results, self.models = parts, results, models
+        self.parts, self.results, self.start = parts, results, start
+        self.orders = {order.device: order for order in orders}
+        self.kept: dict[int, Tensor] = {}
+        self.room = KEPT // max(1, parts.model.size)
+
+    def check(self, device: int) -> None:
+        """Raise an error if there is anything wrong with a device's result."""
+        model = self._model(device)
+        if len(self.kept) < self.room:
+            self.kept[device] = model
+
+    def _model(self, device: int) -> Tensor:
+        if device in self.kept:
+            return self.kept.pop(device)
+        return read_model(self.parts, self.orders[device], self.results[device], self.start)
 
     def in_turn(
         self, models: Tensor, order: TrainingOrder, filled: DeviceResults
     ) -> Iterator[tuple[int, Tensor]]:
         """Yield each device's place in the order and its model; fill in the results."""
         for n, device in enumerate(order.devices.tolist()):
-            result, model = self.results[device], self.models[device]
+            result, model = self.results[device], self._model(device)
             filled.loss_sum[n], filled.largest[n] = result.loss_sum, float(model.abs().max())
             filled.update_norm[n], filled.left_norm[n] = result.update_norm, result.left_norm
             filled.sent_bytes[n] = len(result.message)

@@ -23,7 +23,7 @@ from fedrt.learning.engines.sequential import SequentialEngine
 from fedrt.learning.material import check_labels
 from fedrt.learning.models.architectures import check_trains, model_code
 from fedrt.learning.remote.orders import LocalOrder, LocalResult, ModelInputs
-from fedrt.learning.remote.parts import DRAWING, CommonParts, open_parts
+from fedrt.learning.remote.parts import DRAWING, CommonParts, one_thread, open_parts
 from fedrt.messages import CODEC_NAMES
 from fedrt.scenario.model import Scenario
 
@@ -75,7 +75,8 @@ class DeviceSteps:
         finite = np.isfinite(results.largest[0]) and np.isfinite(results.loss_sum[0])
         message, after = b"", left
         if finite:
-            message, after = self._coded(order, whole, start, rows[0], left, results)
+            with one_thread():
+                message, after = self._coded(order, whole, start, rows[0], left, results)
         return LocalResult(
             message,
             float(results.loss_sum[0]),

@@ -27,7 +27,7 @@ from fedrt.learning.remote.orders import (
     LocalResult,
     ModelInputs,
 )
-from fedrt.learning.remote.parts import CommonParts, open_parts
+from fedrt.learning.remote.parts import CommonParts, one_thread, open_parts
 from fedrt.messages import CODEC_NAMES
 from fedrt.rounds import ACCEPTED, REASONS
 from fedrt.scenario.model import Scenario
@@ -96,6 +96,7 @@ class EdgeModel:
     def _model(self) -> Tensor:
         return self.held.models[0]
 
+    @one_thread()
     def orders(
         self,
         t: int,
@@ -165,6 +166,7 @@ class EdgeModel:
             menu=CODEC_NAMES if named else (),
         )
 
+    @one_thread()
     def problem(self, result: LocalResult, order: LocalOrder) -> str | None:
         """What is wrong with a result that has arrived; None if it can be averaged."""
         try:
@@ -173,6 +175,7 @@ class EdgeModel:
             return str(why)
         return None
 
+    @one_thread()
     def average(
         self, t: int, r: int, orders: Sequence[LocalOrder], results: Mapping[int, LocalResult]
     ) -> Averaged:
@@ -186,14 +189,14 @@ class EdgeModel:
         if not mine:
             none = np.zeros(0, dtype=np.int64)
             return Averaged(none, none, {}, None, none, np.zeros(0), none)
-        order, models, why, reasons = self._order(mine), {}, {}, np.full(len(mine), ACCEPTED)
+        order, why, reasons = self._order(mine), {}, np.full(len(mine), ACCEPTED)
+        arrived = Arrived(self.parts, mine, results, self._model)
         for n, each in enumerate(mine):
             try:
-                got = results[each.device]
-                models[each.device] = read_model(self.parts, each, got, self._model)
+                arrived.check(each.device)
             except WrongResultError as refused:
                 why[each.device], reasons[n] = str(refused), refused.kind
-        whole = self._averaged(order, Arrived(self.parts, results, models), reasons)
+        whole = self._averaged(order, arrived, reasons)
         stepped_up = self.held.take(order, whole)
         for n in np.flatnonzero(whole.refused != ACCEPTED).tolist():
             why.setdefault(mine[n].device, REASONS[whole.refused[n]])
@@ -227,6 +230,7 @@ class EdgeModel:
         filled.put(good, found.devices)
         return Trained(found.models, filled)
 
+    @one_thread()
     def distance_to(self, model: bytes) -> float:
         """The L2 norm between the parameters of another edge server's model and its own."""
         other = self.parts.unpack(model, "the model")
@@ -237,6 +241,7 @@ class EdgeModel:
         """Begin the gossip that ends a global round; told again, it goes on where it is."""
         self.gossip.begin(order, self._model)
 
+    @one_thread()
     def message_to(self, neighbour: int, step: int) -> bytes:
         """What a neighbour gets in a step, the present or the one before; the same if asked again.
 
@@ -248,6 +253,7 @@ class EdgeModel:
         """What is wrong with a message of a neighbour in this gossip; None if nothing is."""
         return self.gossip.problem(message)
 
+    @one_thread()
     def receive(self, step: int, messages: Mapping[int, bytes]) -> None:
         """Carry out a step with the messages of all neighbours."""
         self.gossip.receive(step, messages)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from threading import Lock
@@ -118,6 +120,22 @@ class CommonParts:
         if not isinstance(found, Tensor) or found.shape != (self.size,):
             raise MessageError(f"message: does not decode to {self.size} numbers")
         return found
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let torch use one thread in the block, or in a function.
+
+    To code, check and average models is to read and write each number once or twice: threads that
+    wait for each other cost more than they bring, most of all where others want the processor. No
+    number of a model depends on how many there are.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def read_numbers(raw: bytes, what: str, size: int, dtype: np.dtype[Any]) -> Tensor:

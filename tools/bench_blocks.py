@@ -137,7 +137,7 @@ def speed() -> str:
     runs = len(most) * len(bench()["seeds"])
     return (
         f"All {runs} runs together took {found['wall_s'] / 60:.1f} minutes with {found['jobs']}"
-        f" processes on a machine that others used too, and {found['cpu_s'] / 60:.1f} minutes of"
+        f" processes on a machine with little else to do, and {found['cpu_s'] / 60:.1f} minutes of"
         f" processor time in the policies. The slowest, `{policy}` on `{world}`, took"
         f" {slowest:.1f} s.\n"
     )

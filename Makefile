@@ -6,7 +6,7 @@ SITE := .venv-docs
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: help demo devices-demo test test-variants test-wheel test-loggers test-flower test-release check check-all format bench figures picture fuzz kill-campaign mutants \
-	mutants-short random-worlds verify-cell docs docs-serve clean
+	mutants-short random-worlds verify-cell docs docs-serve gallery clean
 
 help:
 	@echo "make demo    train seven policies on digits, compare them, write their page (under a minute)"
@@ -23,6 +23,7 @@ help:
 	@echo "make bench   the control benchmark (minutes)"
 	@echo "make figures write every figure in README and docs anew from results/ and benchmarks/results/"
 	@echo "make picture draw the README's picture of the page anew; needs Chromium"
+	@echo "make gallery take the pictures of docs/gallery.md anew (minutes); needs Chromium"
 	@echo "make fuzz    500 damaged folders of results, 500 damaged scenarios, states and traces (20 minutes)"
 	@echo "make kill-campaign   kill a training run 50 times, every command 20 times, then workers, nodes and drivers (2 hours)"
 	@echo "make mutants  change the source in 200 places, one at a time: does a test notice? (an hour)"
@@ -123,6 +124,9 @@ random-worlds: $(VENV)/.ready-dev
 
 verify-cell: $(VENV)/.ready
 	$(BIN)/python tools/verify_cell.py $(NAME)
+
+gallery: $(VENV)/.ready-dev
+	$(BIN)/python tools/gallery.py docs/gallery
 
 docs: $(SITE)/.ready $(VENV)/.ready-dev
 	$(BIN)/python tools/notebooks.py --pages build/notebooks

@@ -27,13 +27,29 @@ PARTS = ("body", "#rounds")
 """What stands at the top of each screen."""
 
 
-def take(page: Path) -> list[Image.Image]:
-    """The screens of a page."""
+def chromium() -> str:
+    """The browser's program."""
     browser_path = next(filter(None, map(shutil.which, NAMES)), None)
     if browser_path is None:
         raise SystemExit("no Chromium on this machine: install the chromium package")
+    return browser_path
+
+
+def save(picture: Image.Image, path: Path, most_bytes: int, colours: int = COLOURS) -> None:
+    """Write a picture with few colours, or say that it is too large for a repository."""
+    # Means of the colours' neighbourhoods: thin lines and wide backgrounds keep theirs.
+    few = picture.quantize(colours, kmeans=2, dither=Image.Dither.NONE)
+    few.save(path, optimize=True)
+    size = path.stat().st_size
+    print(f"{path}: {size} bytes")
+    if size > most_bytes:
+        raise SystemExit(f"{path}: more than {most_bytes} bytes")
+
+
+def take(page: Path) -> list[Image.Image]:
+    """The screens of a page."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
         tab = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme="light")
         tab.goto(page.resolve().as_uri())
         screens = []
@@ -62,12 +78,7 @@ def main() -> None:
     whole = Image.new("RGB", (len(screens) * (WIDTH + GAP) - GAP, HEIGHT), "white")
     for i, screen in enumerate(screens):
         whole.paste(screen, (i * (WIDTH + GAP), 0))
-    few = whole.quantize(COLOURS, dither=Image.Dither.NONE)
-    few.save(args.out, optimize=True)
-    size = args.out.stat().st_size
-    print(f"{args.out}: {size} bytes")
-    if size > MOST_BYTES:
-        raise SystemExit(f"more than {MOST_BYTES} bytes")
+    save(whole, args.out, MOST_BYTES)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
 from support.children import environment
+from support.paths import ROOT
 
 
 def write(folder: Path, factor: int, name: str = "Pair") -> None:
@@ -83,3 +86,32 @@ def test_what_an_older_source_left_may_name_classes_that_are_no_more(tmp_path):
     write(folder, 2, "Couple")
     assert run(folder) == "11 0"
     assert run(folder) == "11 1"
+
+
+def matrix_products(code: str) -> list[str]:
+    """Products of matrices in the compiled functions of a file."""
+    found = []
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.FunctionDef) and any(
+            re.search("compiled|njit", ast.unparse(each)) for each in node.decorator_list
+        ):
+            for inner in ast.walk(node):
+                product = isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.MatMult)
+                called = isinstance(inner, ast.Attribute) and inner.attr in (
+                    "dot",
+                    "vdot",
+                    "linalg",
+                )
+                if product or called:
+                    found.append(f"{node.name}: {ast.unparse(inner)}")
+    return found
+
+
+def test_compiled_functions_need_no_scipy():
+    """Numba takes products of matrices from scipy, which whoever installs FedRT need not have."""
+    source = ROOT / "src" / "fedrt"
+    assert [
+        line for path in source.rglob("*.py") for line in matrix_products(path.read_text())
+    ] == []
+    assert matrix_products("@compiled()\ndef f(a, b):\n    return a @ b\n") == ["f: a @ b"]
+    assert matrix_products("def f(a, b):\n    return a @ b\n") == []

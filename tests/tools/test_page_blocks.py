@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from page_blocks import Block, read_page
+from page_blocks import Block, _differs, read_page
 from support.children import LIMIT_S, environment
 from support.paths import ROOT
 
@@ -148,6 +148,23 @@ def test_a_page_that_is_wrong_is_noticed(tmp_path, old, new, said):
     done = run([page])
     assert done.returncode == 1
     assert said in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "fits"),
+    [
+        ("a 1.25 s\n...\nend", "a  1.26 s\nb\nend", True),
+        ("a 1.25 s\n...\nend", "a 1.27 s\nb\nend", False),
+        ("a 3 of 4", "a 2 of 4", False),
+        ("...\nb\n...", "a\nb\nc", True),
+        ("...\nd\n...", "a\nb\nc", False),
+        ("a\n...\na", "a", False),
+        ("a\nb", "a\nb\nc", False),
+        ("a\n...", "a\nb\nc", True),
+    ],
+)
+def test_shown_output_fits_what_is_printed(shown, printed, fits):
+    assert (_differs(Block("page", 1, "text", shown), printed) == []) is fits
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import is_typeddict
 
 import pytest
 import yaml
+from gallery import MOST_BYTES, PICTURES
 from settings_page import words_of
 from support.paths import ROOT
 
@@ -57,6 +58,13 @@ def test_the_site_needs_no_other_machine():
     assert CONFIG["strict"] is True
     levels = [*CONFIG["validation"]["nav"].values(), *CONFIG["validation"]["links"].values()]
     assert set(levels) == {"warn"}
+
+
+def test_every_picture_of_the_gallery_is_shown_and_small():
+    shown = re.findall(r"\]\(gallery/([\w-]+)\.png\)", (DOCS / "gallery.md").read_text())
+    there = {path.stem: path.stat().st_size for path in (DOCS / "gallery").iterdir()}
+    assert Counter(shown) == Counter(there.keys()) == Counter(PICTURES.keys())
+    assert {name for name, size in there.items() if size > MOST_BYTES} == set()
 
 
 SETTINGS = (DOCS / "settings.md").read_text()

@@ -167,7 +167,7 @@ def price_rounds(
         mine = share[t].copy()
         prices = nu[begin:end].copy()
         rows = backhaul_s[choices[t] : choices[t + 1]]
-        order = np.argsort(rows @ mine)
+        order = np.argsort((rows * mine).sum(axis=1))
         value[t] = np.inf
         for j in order:
             if value[t] < np.inf:

@@ -55,7 +55,10 @@ def test_many_at_once_is_one_after_the_other(test, way, monkeypatch):
     monkeypatch.setattr(compiled, "PROGRAMS", {})
     shape = (3, 8, 8)
     samples = TensorSamples(noise(shape, test=test), torch.float64, CPU)
-    modules = [WithNorm(shape, 5).double() for _ in range(3)]
+    with torch.random.fork_rng(devices=[]):
+        # Of models drawn at will all three may guess one class.
+        torch.manual_seed(3)
+        modules = [WithNorm(shape, 5).double() for _ in range(3)]
     with torch.no_grad():
         for module in modules:
             module(samples.batch(torch.arange(90))[0])

@@ -16,11 +16,10 @@ from torch import Tensor, nn
 
 from fedrt.errors import InputError, reason
 from fedrt.learning.distances import average
-from fedrt.learning.engines.samples import normalised
+from fedrt.learning.engines.samples import TensorSamples, normalised
 from fedrt.learning.material import DTYPES
 from fedrt.learning.models.architectures import model_for
 from fedrt.learning.models.flat import FlatModel
-from fedrt.learning.setup import Setup
 from fedrt.scenario import Scenario
 from fedrt.system.extras import MissingLibraryError, need
 from fedrt.system.files import write_whole
@@ -48,9 +47,8 @@ class Inputs:
     """Whether a sample is of whole numbers, such as tokens, which stay as they are."""
 
     @staticmethod
-    def of(setup: Setup) -> Inputs:
-        """What the model of a setup takes."""
-        samples = setup.samples
+    def of(samples: TensorSamples) -> Inputs:
+        """What a model takes of these samples."""
         mean, scale = (each.double().reshape(-1).tolist() for each in (samples.mean, samples.scale))
         return Inputs(
             samples.shape,

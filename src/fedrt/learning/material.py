@@ -16,6 +16,7 @@ from fedrt.data.partitions import Parts, hold_out, load_divided
 from fedrt.errors import InputError
 from fedrt.learning.engines.samples import TensorSamples
 from fedrt.learning.models.architectures import (
+    Shape,
     check_trains,
     cycles_per_sample,
     model_for,
@@ -105,14 +106,21 @@ def measure(scenario: Scenario, data_dir: Path | None = None, seed: int = 0) -> 
     """The scenario with its `measured` settings as numbers: 32 bit for each parameter, and 3 x the
     forward multiply-adds of a sample as cycles.
     """
-    learning, fleet = scenario.learning, scenario.fleet
-    edge_of_device = np.zeros(fleet.num_devices, dtype=np.int64)
-    dataset, _ = load_divided(learning, data_dir, edge_of_device, seed)
+    edge_of_device = np.zeros(scenario.fleet.num_devices, dtype=np.int64)
+    dataset, _ = load_divided(scenario.learning, data_dir, edge_of_device, seed)
     shape = dataset.train_images.shape[1:]
     if len(shape) == 3:
         shape = (shape[2], *shape[:2])
     integers = dataset.train_images.dtype.kind == "i"
-    model = model_for(learning, shape, dataset.num_classes, seed, integers)
+    return measure_for(scenario, shape, dataset.num_classes, integers, seed)
+
+
+def measure_for(
+    scenario: Scenario, shape: Shape, num_classes: int, integers: bool, seed: int = 0
+) -> Scenario:
+    """The same for samples of a shape, with so many classes."""
+    learning, fleet = scenario.learning, scenario.fleet
+    model = model_for(learning, shape, num_classes, seed, integers)
     if learning.model_bits == MEASURED:
         bits = float(NUMBER_BITS * parameter_count(model))
         buffers = sum(buffer.numel() for buffer in model.buffers())

@@ -260,7 +260,7 @@ class Job:
 
         parts = setup.parts
         self.directory.save_partition(parts.class_counts(), parts.edge_of_device)
-        write_json(self.directory.path / "inputs.json", asdict(Inputs.of(setup)))
+        write_json(self.directory.path / "inputs.json", asdict(Inputs.of(setup.samples)))
 
     def rounds(
         self,

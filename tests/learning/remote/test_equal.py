@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 from support.parties import Parties, carry_out, six, split
 from support.watched import Watched, run
 
 from fedrt.learning.codecs import guard as guards
+from fedrt.learning.distances import average
+from fedrt.learning.exporting import Inputs
+from fedrt.learning.material import measure
+from fedrt.learning.remote import Evaluator
 from fedrt.messages import LADDER
 from fedrt.rounds import NOT_STEPPED
 from fedrt.runs.rounds import GlobalRound
@@ -153,6 +159,27 @@ def test_devices_whose_messages_leave_too_much_out_are_stepped_up(tmp_path, monk
         np.testing.assert_array_equal(ours, np.full(6, NOT_STEPPED) if wanted is None else wanted)
         steps += int((ours != NOT_STEPPED).sum())
     assert steps > 0
+
+
+def test_what_a_run_folder_keeps_of_models_is_the_same(tmp_path):
+    parties, trainer, _ = compare(tmp_path, CASES["batch norm"])
+    assert parties.evaluator.noted_inputs == asdict(Inputs.of(trainer.setup.samples))
+    assert parties.evaluator.data_digest == trainer.setup.data_digest
+    models = [edge.model() for edge in parties.edges]
+    np.testing.assert_array_equal(parties.evaluator.arrays(models), trainer.models.numpy())
+    wanted = parties.evaluator.parts.pack(average(trainer.models))
+    assert parties.evaluator.average(models) == wanted
+    digests = {edge.model_digest for edge in parties.edges}
+    digests |= {device.model_digest for device in parties.devices.values()}
+    assert digests == {parties.evaluator.model_digest}
+
+
+def test_measured_settings_are_those_of_the_model_that_trains(tmp_path):
+    measured = ("learning.model_bits=measured", "fleet.cycles_per_sample=measured")
+    scenario = six(*measured, "learning.upload=int4")
+    found = Evaluator.open(scenario, 0, split(tmp_path, scenario) / "server.npz").scenario
+    assert found == measure(scenario)
+    assert found.learning.model_bits == 32 * 650
 
 
 RESTARTED = (

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from fedrt.data.split import OwnSamples, read_own
 from fedrt.learning.distances import average, distance_to_average
 from fedrt.learning.engines.samples import TensorSamples
 from fedrt.learning.evaluate import is_evaluated, make_evaluation, measure_models, measure_names
-from fedrt.learning.material import check_labels
+from fedrt.learning.exporting import Inputs
+from fedrt.learning.material import check_labels, measure_for
 from fedrt.learning.models.architectures import model_code
 from fedrt.learning.remote.checks import refuse_unfit
 from fedrt.learning.remote.orders import ModelInputs
@@ -49,6 +53,17 @@ class Evaluator:
         return self.parts.inputs
 
     @property
+    def scenario(self) -> Scenario:
+        """The scenario, with its `measured` settings as numbers."""
+        given = (self.inputs.shape, self.inputs.num_classes, self.inputs.integers)
+        return measure_for(self.parts.scenario, *given, self.parts.seed)
+
+    @property
+    def noted_inputs(self) -> dict[str, Any]:
+        """What a run folder notes of its model's inputs, for `fedrt export`."""
+        return asdict(Inputs.of(self.samples))
+
+    @property
     def model_digest(self) -> str:
         """The digest of the architecture."""
         return self.parts.digest
@@ -81,6 +96,10 @@ class Evaluator:
     def average(self, models: Sequence[bytes]) -> bytes:
         """The average of the edge servers' models, to be exported."""
         return self.parts.pack(average(self._read(models)))
+
+    def arrays(self, models: Sequence[bytes]) -> NDArray[Any]:
+        """The edge servers' models as a checkpoint of a run has them, one in each row."""
+        return self._read(models).numpy()
 
     def _read(self, models: Sequence[bytes]) -> Tensor:
         return torch.stack([self.parts.unpack(model, "an edge model") for model in models])

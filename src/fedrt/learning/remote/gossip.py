@@ -202,9 +202,13 @@ class GossipSteps:
             found["gossip_step"] = np.array([self.step, self.ended])
             if not self.ended:
                 found["gossip_model"] = self.model.numpy()
-            keys = sorted(self.sent)
-            found["gossip_sent"] = np.array(keys, dtype=np.int64).reshape(-1, 2)
-            found |= {f"gossip_sent_{n}": _bytes(self.sent[key]) for n, key in enumerate(keys)}
+            # Without a codec all neighbours get the same message: it is kept once.
+            place: dict[bytes, int] = {}
+            for message in self.sent.values():
+                place.setdefault(message, len(place))
+            rows = [(*key, place[message]) for key, message in sorted(self.sent.items())]
+            found["gossip_sent"] = np.array(rows, dtype=np.int64).reshape(-1, 3)
+            found |= {f"gossip_sent_{n}": _bytes(message) for message, n in place.items()}
         return found
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
@@ -224,8 +228,8 @@ class GossipSteps:
             if not self.ended:
                 model = torch.from_numpy(np.array(state["gossip_model"]))
                 self.model = model.to(self.parts.first_model)
-            keys = [(int(a), int(b)) for a, b in state["gossip_sent"]]
-            self.sent = {key: state[f"gossip_sent_{n}"].tobytes() for n, key in enumerate(keys)}
+            for step, j, n in state["gossip_sent"].tolist():
+                self.sent[step, j] = state[f"gossip_sent_{n}"].tobytes()
 
 
 def _array(order: GossipOrder) -> NDArray[np.float64]:

@@ -6,7 +6,9 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from support.children import LIMIT_S
 from support.enrolment import (
+    Echo,
     make_site,
     posing,
     refusal,
@@ -224,3 +226,37 @@ def test_a_server_that_cannot_be_reached_is_one_line(site):
     for address in ("127.0.0.1", "unix:/x", "a b:1", "x:99999", "dns:///x:1", ":1"):
         with pytest.raises(InputError, match=r"must be HOST:PORT, or \[IPV6\]:PORT"):
             within(work(address))
+
+
+def test_a_message_that_cannot_be_read_is_refused_without_a_traceback(site, monkeypatch, caplog):
+    def strict(text: bytes) -> bytes:
+        if text == b"bad":
+            raise ValueError("no message")
+        return text
+
+    class Strict(Echo):
+        def service(self, details):
+            return super().service(details)._replace(request_deserializer=strict)
+
+    monkeypatch.setattr("support.enrolment.Echo", Strict)
+
+    async def work():
+        files = site.files("device", "device-0")
+        async with (
+            serving(site.files("edge", "edge-0"), RULES) as address,
+            open_channel(address, files, EDGE) as channel,
+        ):
+            errors = [await refusal(channel, "t.Devices", b"bad")]
+            for method in ("Talk", "Read"):
+                call = channel.stream_stream(f"/t.Devices/{method}")(timeout=LIMIT_S)
+                await call.write(b"good")
+                assert await call.read() == b"good"
+                await call.write(b"bad")
+                with pytest.raises(grpc.aio.AioRpcError) as caught:
+                    await call.read()
+                errors.append(caught.value)
+            return [(error.code(), error.details()) for error in errors]
+
+    line = "device device-0: sent a message that cannot be read"
+    assert within(work()) == [(Code.INVALID_ARGUMENT, line)] * 3
+    assert not [each for each in caplog.records if each.exc_info]

@@ -50,6 +50,10 @@ class RefusedError(Exception):
         self.line = line
 
 
+class UnreadableMessageError(Exception):
+    """Raised where bytes are no message of the kind that a method takes."""
+
+
 @dataclass(frozen=True)
 class Peer:
     """Who is at the other end of a connection."""
@@ -111,6 +115,11 @@ class Gate:
             if mine.refusal is None:
                 raise
             await context.abort(Code.PERMISSION_DENIED, f"{peer.party}: {mine.refusal}")
+        except UnreadableMessageError:
+            line = f"{peer.party}: sent a message that cannot be read"
+            if self._lines.take(line):
+                _log.info("%s", line)
+            await context.abort(Code.INVALID_ARGUMENT, line)
         finally:
             self._open.discard(mine)
             self._count[peer.party] -= 1
@@ -181,6 +190,7 @@ def _peer(text: bytes) -> Peer | None:
     return None if who is None else Peer(who, certificate)
 
 
+Reader = Callable[[bytes], Any]
 Handler = Any
 """A method's handler of gRPC, which has no types."""
 
@@ -199,25 +209,43 @@ class _Interceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc]
             return None
         service = details.method.split("/")[1]
         kind = f"{_word(handler.request_streaming)}_{_word(handler.response_streaming)}"
-        guarded = _guarded(self._gate, service, getattr(handler, kind))
+        read: Reader | None = _reader(handler.request_deserializer)
+        if handler.request_streaming:
+            guarded = _guarded(self._gate, service, getattr(handler, kind), None)
+        else:  # read behind the gate: nothing is made of what a stranger sends
+            guarded, read = _guarded(self._gate, service, getattr(handler, kind), read), None
         make = getattr(grpc, f"{kind}_rpc_method_handler")
-        return make(guarded, handler.request_deserializer, handler.response_serializer)
+        return make(guarded, read, handler.response_serializer)
 
 
 def _word(streaming: bool) -> str:
     return "stream" if streaming else "unary"
 
 
-def _guarded(gate: Gate, service: str, serve: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+def _reader(read: Reader | None) -> Reader:
+    """A function that makes a message of bytes, with one kind of error."""
+
+    def reading(text: bytes) -> Any:
+        try:
+            return text if read is None else read(text)
+        except Exception as error:
+            raise UnreadableMessageError from error
+
+    return reading
+
+
+def _guarded(
+    gate: Gate, service: str, serve: Callable[[Any, Any], Any], read: Reader | None
+) -> Callable[..., Any]:
     """The function that serves a method, behind a gate; it is of the same kind."""
 
     async def answer(request: Any, context: Any) -> Any:
         async with gate.call(context, service):
-            return await serve(request, context)
+            return await serve(read(request) if read else request, context)
 
     async def stream(request: Any, context: Any) -> AsyncIterator[Any]:
         async with gate.call(context, service):
-            async for each in serve(request, context):
+            async for each in serve(read(request) if read else request, context):
                 yield each
 
     return stream if inspect.isasyncgenfunction(serve) else answer

@@ -12,6 +12,7 @@ from support.tiny import as_options, tiny
 
 OWN = [f"support.own_policies:{name}" for name in ("Long", "Unbroken", "Html")]
 FEW, SHORT = "rounds.global_rounds=2", "fleet.energy_j_per_edge_round=0.7"
+AMPLE = "fleet.energy_j_per_edge_round=4"
 FAULTS = tuple(
     f"faults.{name}={{kind='random',probability=0.3}}" for name in ("silent", "link_down", "absent")
 )
@@ -39,7 +40,7 @@ STUDIES: dict[str, tuple[tuple[str, ...], tuple[str, ...] | None]] = {
     "sweep": (("sweep", "quickstart", *GRID, *THREE), (SHORT,)),
     "front": (("front", "quickstart", "--budgets", "0.5,1,4", *THREE), ()),
     "size": (("size", "quickstart", *SPAN, "--policy", OWN[0]), (SHORT,)),
-    "bound": (("bound", "quickstart", "--policies", BOUNDED), (SHORT,)),
+    "bound": (("bound", "quickstart", "--policies", BOUNDED), (AMPLE,)),
 }
 RUNS: dict[str, tuple[list[str], tuple[str, ...]]] = {
     "joint": (["fedrt-joint"], ()),

@@ -82,11 +82,17 @@ def test_the_page_has_the_colours_of_the_figures():
     assert all(a < b for a, b in pairwise(places))
 
 
+@pytest.fixture(scope="module")
+def every_policy(tmp_path_factory):
+    """A page with all shipped policies and a user's own."""
+    out = tmp_path_factory.mktemp("styles")
+    write_page([make(kind, out / kind) for kind in ("shipped", "own")], out / "page.html")
+    return out / "page.html"
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_all_lines_of_a_page_can_be_told_apart(theme, tmp_path, view):
-    runs = [make(kind, tmp_path / kind) for kind in ("shipped", "own")]
-    write_page(runs, tmp_path / "page.html")
-    page = view((tmp_path / "page.html").as_uri(), theme=theme)
+def test_all_lines_of_a_page_can_be_told_apart(theme, every_policy, view):
+    page = view(every_policy.as_uri(), theme=theme)
     looks = page.run(
         "Array.from(document.querySelectorAll('#legend svg'), (svg) =>"
         " [svg.lastChild.getAttribute('fill'), svg.lastChild.getAttribute('d')])"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from torch import Tensor, nn
 
 from fedrt.data.digest import data_digest
 from fedrt.data.partitions import load_divided
@@ -32,6 +33,18 @@ SIX = (
     "learning.normalise={mean=0.3,deviation=0.4}",
     "learning.evaluate_every=1",
 )
+
+
+class Convolutions(nn.Module):
+    """Channels enough that a processor has several ways to compute them."""
+
+    def __init__(self, shape: tuple[int, ...], num_classes: int) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(shape[0], 20, 5), nn.Conv2d(20, 50, 5)
+        self.head = nn.Linear(50 * (shape[1] - 8) * (shape[2] - 8), num_classes)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.head(self.second(self.first(images).relu()).relu().flatten(1))
 
 
 def six(*settings: str) -> Scenario:

@@ -72,10 +72,20 @@ def write_files(
         "data_digest": np.array(digest),
     }
     test = {"x": dataset.test_images, "y": dataset.test_labels, "device": np.array(-1)}
-    _write(folder / TEST_FILE, test | about)
+    _write(folder / TEST_FILE, test | about | _layout(dataset.test_images))
+    about |= _layout(dataset.train_images)
     for number, part in enumerate(parts):
         own = {"x": dataset.train_images[part], "y": dataset.train_labels[part]}
         _write(folder / device_file(number), own | {"device": np.array(number)} | about)
+
+
+def _layout(images: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """Whether the channel axis of grey images was added to them: its stride is 0 then.
+
+    By the strides torch chooses how it computes convolutions, which round differently: where
+    devices are to train as a simulated run does, their arrays must have the same.
+    """
+    return {"added_axis": np.array(int(images.ndim == 4 and images.strides[-1] == 0))}
 
 
 def _write(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
@@ -89,9 +99,9 @@ def _write(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
 
 def read_own(path: Path, device: int | None = None) -> OwnSamples:
     """The samples in the file of a device, or of the server if no device is given, checked."""
-    keys = ("x", "y", "format", "num_classes", "device", "seed", "data_digest")
+    keys = ("x", "y", "format", "num_classes", "device", "seed", "added_axis", "data_digest")
     found = read_npz_file(path, keys)
-    numbers = {key: _whole(path, key, found[key]) for key in keys[2:6]}
+    numbers = {key: _whole(path, key, found[key]) for key in keys[2:7]}
     if numbers["format"] != FORMAT:
         raise InputError(f"{path}: has format {numbers['format']}: must be {FORMAT}")
     wanted = -1 if device is None else device
@@ -107,7 +117,10 @@ def read_own(path: Path, device: int | None = None) -> OwnSamples:
     classes = numbers["num_classes"] if found["y"].ndim == 1 else None
     samples = check_samples(path, found["x"], found["y"], classes)
     about = (numbers["num_classes"], wanted, numbers["seed"], str(digest))
-    return OwnSamples(samples.images, samples.labels, *about)
+    images = samples.images
+    if numbers["added_axis"] and images.ndim == 4 and images.shape[-1] == 1:
+        images = images[..., 0][..., None]
+    return OwnSamples(images, samples.labels, *about)
 
 
 def _whole(path: Path, key: str, value: NDArray[Any]) -> int:

@@ -135,6 +135,18 @@ def test_edge_models_and_metrics_are_the_sequential_engines(case, tmp_path):
     assert (refused > 0) == ("is refused" in case)
 
 
+@pytest.mark.parametrize("shape", [(12, 12), (12, 12, 1), (12, 12, 3)])
+def test_convolutions_of_any_images_are_the_same(shape, tmp_path):
+    rng, arrays = np.random.default_rng(3), {}
+    for part, count in (("train", 90), ("test", 20)):
+        arrays[f"x_{part}"] = rng.integers(0, 256, (count, *shape), dtype=np.uint8)
+        arrays[f"y_{part}"] = np.arange(count) % 10
+    np.savez(tmp_path / "own.npz", **arrays)
+    (tmp_path / "files").mkdir()
+    model = "learning.model='support.parties:Convolutions'"
+    compare(tmp_path / "files", (f"learning.dataset='{tmp_path}/own.npz'", model))
+
+
 def test_the_codecs_that_a_policy_chooses_are_used(tmp_path):
     parties, _, rounds = compare(tmp_path, (), "even-int4")
     turns = [turn for done in rounds for turn in done.edge_rounds]

@@ -120,6 +120,8 @@ class Outcome:
     """Metrics of training in the global round that ends here, such as loss and accuracies."""
     measured: bool = False
     """Whether `cost` was measured on real devices."""
+    metered: BoolArray | None = None
+    """For each device, whether it has read its joules from a meter; None: all are modelled."""
 
     @property
     def lost_s(self) -> FloatArray:

@@ -20,7 +20,7 @@ from fedrt.graph import parts_of
 from fedrt.learning.setup import make_setup
 from fedrt.learning.trainer import Trainer
 from fedrt.policies import POLICIES, make_policy
-from fedrt.records.failures import COUNTS
+from fedrt.records.columns.failures import COUNTS
 from fedrt.records.summary import Account
 from fedrt.runs.loop import simulate_rounds
 from fedrt.world.simulated import SimulatedWorld

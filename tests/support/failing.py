@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fedrt.records.failures import COUNTS
+from fedrt.records.columns.failures import COUNTS
 
 EVERYTHING = (
     "faults.silent={kind='random',probability=0.2}",

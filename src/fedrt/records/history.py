@@ -19,7 +19,13 @@ from fedrt.cost.round import slowest_device_s
 from fedrt.graph import links_of
 from fedrt.ledger import overspend_j
 from fedrt.plan import gossip_bits, upload_codecs
-from fedrt.records.failures import arrived, device_columns, edge_columns, round_columns
+from fedrt.records.columns.failures import arrived, device_columns, edge_columns, round_columns
+from fedrt.records.columns.measured import (
+    device_measured,
+    edge_measured,
+    overhead_s,
+    round_measured,
+)
 from fedrt.rounds import NOT_STEPPED
 from fedrt.runs.rounds import EdgeRound, GlobalRound
 from fedrt.world.fleet import FleetArrays
@@ -62,13 +68,14 @@ class History:
 
     def add(self, done: GlobalRound) -> None:
         """Add the rows of one global round."""
-        self.chunks["rounds"].append(round_row(done, self.mixing) | round_columns(done))
+        more = round_columns(done) | round_measured(done)
+        self.chunks["rounds"].append(round_row(done, self.mixing) | more)
         self.last_edge_rows = [edge_rows(turn, done) for turn in done.edge_rounds]
         self.chunks["edges"] += self.last_edge_rows
         for turn in done.edge_rounds:
             if "devices" in self.chunks:
                 rows = device_rows(turn) | codec_columns(turn) | device_columns(turn)
-                rows |= class_column(turn, self.fleet)
+                rows |= device_measured(turn) | class_column(turn, self.fleet)
                 self.chunks["devices"].append(rows)
         if "links" in self.chunks:
             self.chunks["links"].append(link_rows(done))
@@ -122,11 +129,12 @@ def edge_rows(turn: EdgeRound, done: GlobalRound) -> Columns:
     """The rows of one edge round, one per edge server, with the times of its slowest device.
 
     Its parts (`PARTS`) add up to the time of the global round; waiting is for the slowest edge
-    server and for devices that failed.
+    server and for devices that failed. On real devices the broadcast and the overhead are measured.
     """
     parts = slowest_device_s(turn.seen, arrived(turn))
-    laws = turn.seen.laws
-    if laws.listen_s is None:
+    laws, measured = turn.seen.laws, turn.outcome.measured
+    slowest_s = np.sum(list(parts.values()), axis=0)
+    if laws.listen_s is None and not measured:
         del parts["download_s"]
     if laws.overhead_s > 0:
         delivered = turn.seen.sum_by_edge(turn.outcome.delivered.astype(np.float64)) > 0
@@ -138,15 +146,22 @@ def edge_rows(turn: EdgeRound, done: GlobalRound) -> Columns:
         waiting_s = own_s.max() - own_s
     if turn.outcome.failures is not None:
         waiting_s = waiting_s + turn.outcome.lost_s
-    return {
-        "global_round": np.full(turn.seen.num_edges, turn.t),
-        "edge_round": np.full(turn.seen.num_edges, turn.r),
-        "edge": np.arange(turn.seen.num_edges),
-        "bandwidth_hz": turn.seen.edge_bandwidth_hz,
-        **parts,
-        "backhaul_s": turn.cost.backhaul_s,
-        "waiting_s": waiting_s,
-    } | edge_columns(turn)
+    if measured:
+        parts["overhead_s"], late_s = overhead_s(turn, slowest_s)
+        waiting_s = waiting_s + late_s
+    return (
+        {
+            "global_round": np.full(turn.seen.num_edges, turn.t),
+            "edge_round": np.full(turn.seen.num_edges, turn.r),
+            "edge": np.arange(turn.seen.num_edges),
+            "bandwidth_hz": turn.seen.edge_bandwidth_hz,
+            **parts,
+            "backhaul_s": turn.cost.backhaul_s,
+            "waiting_s": waiting_s,
+        }
+        | edge_columns(turn)
+        | edge_measured(turn)
+    )
 
 
 def link_rows(done: GlobalRound) -> Columns:

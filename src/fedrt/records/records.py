@@ -31,6 +31,7 @@ from fedrt.records.fields import (
     LAWS,
     LEAST_BITS,
     MENU,
+    METERED,
     METRICS,
     MORE_COST,
     OUTCOME,
@@ -135,6 +136,8 @@ def _arrays_of(done: PastEdgeRound) -> Arrays:
         parts["refused"] = (outcome, REFUSED)
     if outcome.stepped_up is not None:
         parts["stepped"] = (outcome, STEPPED)
+    if outcome.metered is not None:
+        parts["metered"] = (outcome, METERED)
     if outcome.failures is not None:
         parts["failures"] = (outcome.failures, FAILURES)
     if outcome.distances is not None:
@@ -237,6 +240,7 @@ class _Reader:
             failures=self.one("failures", FAILURES, make=Failures),
             distances=self.one("distances", DISTANCES, COMPARED, make=ModelDistances),
             metrics={} if metrics is None else _metrics(metrics["names"], metrics["values"]),
+            **(self.values("metered", METERED) or {}),
             **self.places("refused", REFUSED, (ACCEPTED, len(REASONS)), NO_REASON),
             **self.places("stepped", STEPPED, (NOT_STEPPED, len(LADDER)), NO_CODEC),
         )

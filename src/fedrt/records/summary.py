@@ -14,7 +14,7 @@ from fedrt.ledger import Ledger
 from fedrt.measures import Measure, measures_of, summary_entry
 from fedrt.messages import LADDER
 from fedrt.policies import Policy
-from fedrt.records.failures import FailureSums, arrived
+from fedrt.records.columns.failures import FailureSums, arrived
 from fedrt.records.history import (
     MOST_DEVICE_ROWS,
     MOST_LINK_ROWS,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from fedrt.records.failures import COUNTS
+from fedrt.records.columns.failures import COUNTS
 from fedrt.records.summary import Summary
 from fedrt.report.folding import folded_policy
 from fedrt.units import readable_time, signed_percent

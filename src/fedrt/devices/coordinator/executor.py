@@ -165,6 +165,7 @@ class RemoteExecutor:
             refused=refused if (refused != ACCEPTED).any() else None,
             stepped_up=stepped if (stepped != NOT_STEPPED).any() else None,
             measured=True,
+            metered=metered if metered.any() else None,
         )
 
     def _cost(

@@ -44,6 +44,10 @@ class RealFleet:
         self.samples: dict[int, int] = {}
         self.answered = np.zeros(edges, dtype=bool)
         self.links = np.zeros((edges, edges), dtype=bool)
+        self.seated: set[int] = set()
+        """The devices that were connected when the servers were last asked."""
+        self.changed: Callable[[], None] = lambda: None
+        """Called when devices or servers have come or gone."""
         self.model_digest = ""
         self._waited = False
 
@@ -52,7 +56,7 @@ class RealFleet:
         found = self.portal.call(self._ask_all())
         seats = {seat.number: seat.samples for answer in found if answer for seat in answer.seats}
         self.samples |= seats
-        edges = len(found)
+        edges, before = len(found), (self.seated, self.answered.tolist())
         links = np.zeros((edges, edges), dtype=bool)
         for c, answer in enumerate(found):
             self.answered[c] = answer is not None
@@ -60,7 +64,10 @@ class RealFleet:
                 links[c, [n for n in answer.peers if n < edges]] = True
                 self._check(c, answer)
         self.links = links & links.T
-        return set(seats)
+        self.seated = set(seats)
+        if before != (self.seated, self.answered.tolist()):
+            self.changed()
+        return self.seated
 
     def reachable(self) -> NDArray[np.bool_]:
         """The pairs of servers that reached each other when they were last asked."""

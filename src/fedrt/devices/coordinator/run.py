@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import secrets
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import asdict
@@ -18,6 +16,7 @@ from fedrt.devices.common.settings import CoordinatorSettings
 from fedrt.devices.coordinator.executor import RemoteExecutor
 from fedrt.devices.coordinator.fleet import RealFleet
 from fedrt.devices.coordinator.learned import Learned
+from fedrt.devices.coordinator.live import LiveFile, run_name
 from fedrt.devices.coordinator.world import MeasuredWorld
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.party import is_label
@@ -31,8 +30,6 @@ from fedrt.records.records import RunSize
 from fedrt.records.summary import Summary
 from fedrt.runs.rounds import GlobalRound
 from fedrt.studies.training import Job, open_checkpoints
-from fedrt.system.files import write_json
-from fedrt.system.inputs import parse_json, read_text
 
 log = logging.getLogger(__name__)
 
@@ -40,8 +37,6 @@ Arrays = Mapping[str, NDArray[Any]]
 Progress = Callable[[GlobalRound], None]
 
 ENGINE = "devices"
-LIVE = "devices.json"
-"""The file of a run folder with the run's name among edge servers, and what has been learned."""
 
 
 class RemoteState:
@@ -124,31 +119,15 @@ def _run(
     kept = read_identity(directory.path, read_run(directory.path).run)
     job = Job(directory, checkpoints, options, kept)
     policy = make_policy(settings.policy)
+    live = LiveFile(directory.path, fleet, learned, records)
+    fleet.changed = live.write
     with closing(job.rounds(world, policy, executor, saved, records)) as rounds:
         for done in rounds:
-            now = (done.last.t + 1) * scenario.rounds.edge_rounds
-            live = {"run": fleet.run, "learned": learned.table(now)}
-            write_json(directory.path / LIVE, live)
+            live.add(done)
             if progress is not None:
                 progress(done)
     assert job.summary is not None
     return job.summary
-
-
-def run_name(path: Path) -> str:
-    """The name of the run among edge servers, drawn once and kept in its folder."""
-    file = path / LIVE
-    if file.is_file():
-        try:
-            name = parse_json(read_text(file)).get("run")
-        except (json.JSONDecodeError, AttributeError, ValueError):
-            name = None
-        if not isinstance(name, str) or not is_label(name):
-            raise InputError(f"{file}: does not name a run")
-        return name
-    name = secrets.token_hex(8)
-    write_json(file, {"run": name, "learned": {}})
-    return name
 
 
 def inputs_of(evaluator: Any) -> pb.Inputs:

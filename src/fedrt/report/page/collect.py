@@ -13,6 +13,7 @@ import numpy as np
 from fedrt import __version__
 from fedrt.errors import InputError
 from fedrt.report.answers.comparisons import compared, comparison_answer
+from fedrt.report.devices.measured import fleet_now
 from fedrt.report.page.cache import Cache
 from fedrt.report.page.curves import (
     Line,
@@ -188,10 +189,20 @@ def _details(
             "rounds": run.planned,
             "ended": run.said.summary is not None,
             "detail": detailed.get(run.path),
+            "fleet": _fleet(run, problems),
         }
         for i, line in enumerate(lines)
         for run in line.runs
     ]
+
+
+def _fleet(run: PageRun, problems: list[str]) -> dict[str, Any] | None:
+    """The real devices of a run, as its coordinator last saw them; None in a simulated run."""
+    try:
+        return fleet_now(run.path, run.said.scenario)
+    except InputError as error:
+        problems += error.lines
+        return None
 
 
 def _detailed(

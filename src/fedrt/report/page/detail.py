@@ -12,6 +12,8 @@ from fedrt.errors import InputError
 from fedrt.ledger import overspend_j
 from fedrt.messages import BITS, CODEC_NAMES
 from fedrt.records.history import ALL_PARTS, PARTS, parts_in
+from fedrt.report.devices.measured import COLUMNS as MEASURED
+from fedrt.report.devices.measured import device_means
 from fedrt.report.page.encode import counted, packed
 from fedrt.report.page.saved import (
     CODECS,
@@ -104,8 +106,9 @@ def detail_data(run: PageRun, most: DetailShare, problems: list[str]) -> dict[st
         ("links", "links", LINKS, _links),
         ("devices", "devices", DEVICES, _devices),
         ("codecs", "devices", CODECS, _codecs),
+        ("measured", "devices", MEASURED, _measured),
     ):
-        if name == "codecs" and not run.has(table, columns):
+        if name in ("codecs", "measured") and not run.has(table, columns):
             continue
         try:
             rows = run.table(table, columns)
@@ -221,6 +224,28 @@ def _devices(
         "budget_j": packed(budget_j, "f8"),
         "over": packed(overspend_j(spent_j, budget_j) > 0, "u1"),
         **_classes(scenario),
+    }
+
+
+def _measured(
+    run: PageRun, rows: Columns, kept: NDArray[np.int64], most: DetailShare
+) -> dict[str, Any]:
+    """Predicted and measured seconds, bytes and joules of rounds and of real devices."""
+    names = (*("time_s", "energy_j", "upload_bytes"), "expected", "delivered")
+    rounds = {
+        name: packed(run.rounds[name][kept], "f8")
+        for quantity in names
+        for name in (quantity, f"planned_{quantity}")
+        if name in run.rounds
+    }
+    count = run.said.scenario.fleet.num_devices
+    device = whole_numbers(rows, "device", count, run.path / "devices.parquet")
+    devices = device_means(rows, device, count)
+    kinds = {"asked": "i4", "arrived": "i4", "metered": "u1"}
+    return {
+        "rounds": counted(kept),
+        **rounds,
+        "devices": {name: packed(v, kinds.get(name, "f4")) for name, v in devices.items()},
     }
 
 

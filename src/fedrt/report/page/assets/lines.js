@@ -28,9 +28,13 @@ function fitMeasure() {
   QUANTITIES.edge_accuracy_min = { ...how, name: `${name} of the ${share ? "worst" : "least"} edge model` };
   QUANTITIES.edge_accuracy_max = { ...how, name: `${name} of the ${share ? "best" : "greatest"} edge model` };
   for (const other of more) QUANTITIES[other] = { name: other, say: sayNumber, unit: "", from: "data" };
+  QUANTITIES.ends_at_s.name = timeWords();
+  document.querySelector("input[name=axis][value=time_s] + span").textContent = timeWords();
   byId("measure-caption").textContent = `Test ${name} of the average model`;
 }
 
+/** What the horizontal axis is, if it is no round: on real devices time is measured. */
+const timeWords = () => (page.data.runs.length && page.data.runs.every((run) => run.fleet) ? "measured time" : "simulated time");
 const shownLines = () => page.data.lines.filter((line) => !chosen.hidden.has(line.label));
 const hasCurve = (name) => page.data.lines.some((line) => line.curves[name]);
 
@@ -68,9 +72,9 @@ function curveOption(name, all = shownLines(), along = chosen.axis, level = null
   if (level) series.push(levelSeries("level", level.value / ySize, level.text));
   const onTime = along === "time_s";
   return {
-    describe: `${title} of ${lines.map((line) => line.label).join(", ")} against ${onTime ? "simulated time" : "rounds"}`,
+    describe: `${title} of ${lines.map((line) => line.label).join(", ")} against ${onTime ? timeWords() : "rounds"}`,
     grid: GRID,
-    xAxis: axis(onTime ? `simulated time (${timeName})` : "global round", { type: "value", min: 0, max: "dataMax", splitLine: { show: false }, axisLabel: { showMaxLabel: false, formatter: (v) => sayNumber(v, 4) } }),
+    xAxis: axis(onTime ? `${timeWords()} (${timeName})` : "global round", { type: "value", min: 0, max: "dataMax", splitLine: { show: false }, axisLabel: { showMaxLabel: false, formatter: (v) => sayNumber(v, 4) } }),
     yAxis: upright(yName, { type: "value", scale: from === "data", axisLabel: { formatter: (v) => sayNumber(v, 4) } }),
     tooltip: {
       trigger: "axis",
@@ -148,7 +152,7 @@ function partsOption() {
     describe: `time spent on ${sayList(names)} by each line`,
     key: names.map(partKey),
     grid: { ...GRID, left: 8, top: 8, bottom: 40, containLabel: true },
-    xAxis: axis(`simulated time (${unit})`, { type: "value", nameGap: 26 }),
+    xAxis: axis(`${timeWords()} (${unit})`, { type: "value", nameGap: 26 }),
     yAxis: axis("", { type: "category", inverse: true, data: lines.map((line) => (isOver(line) ? `▲ ${line.label}` : line.label)), axisLabel: { color: themed("--text"), width: 130, overflow: "truncate" } }),
     tooltip: {
       trigger: "axis",

@@ -13,7 +13,10 @@ function fill(data) {
   fillLines();
   fillRounds();
   if (theRun()) fillRun();
-  else for (const id of ["devices", "codecs", "partition"]) show(byId(id), false);
+  else {
+    for (const id of ["devices", "codecs", "partition"]) show(byId(id), false);
+    fillMeasured(page.data.runs.find((run) => run.fleet));
+  }
   fillStudies();
   fillConfigs();
   fillFigures();
@@ -77,6 +80,7 @@ function start() {
   setUpRounds();
   setUpDevices();
   setUpCodecs();
+  setUpMeasured();
   addEventListener("beforeprint", drawForPaper);
   addEventListener("afterprint", clearPaper);
   const address = document.documentElement.dataset.watch;

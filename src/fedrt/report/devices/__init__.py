@@ -1,0 +1,1 @@
+"""Runs on real devices: predictions beside measurements, for the page."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedrt.devices.device.memory import KEPT, DeviceMemory
+from fedrt.devices.device.memory import DeviceMemory
 from fedrt.devices.edge.rounds import ReceivedUpdate
 from fedrt.devices.edge.states import START, States, label_of
 from fedrt.devices.wire.messages_pb2 import Key, Payload, Upload
@@ -68,13 +68,24 @@ def test_old_rounds_are_forgotten_and_other_files_stay(tmp_path):
     assert states.updates("000002-00-s") == {1: b"u"}
 
 
-def test_a_device_remembers_by_label_and_forgets_the_oldest(tmp_path):
+def test_a_device_remembers_what_an_earlier_round_may_be_begun_from_again(tmp_path):
     memory = DeviceMemory(tmp_path)
-    labels = [label_of(t, "00", "s") for t in range(KEPT + 2)]
-    for t, label in enumerate(labels):
-        memory.save(label, {"left": np.full(2, float(t))})
+    first = label_of(0, "01", "s")
+    memory.save(first, {"left": np.zeros(2)})
+    for session in range(20):  # the coordinator begins global round 1 anew, again and again
+        for r in range(9):
+            memory.save(label_of(1, f"{r:02}", f"s{session}"), {"left": np.ones(2)})
+            memory.forget_for(1, first if r == 0 else label_of(1, f"{r - 1:02}", f"s{session}"))
+    assert DeviceMemory(tmp_path).load(first) is not None
+    last = label_of(1, "08", "s19")
+    memory.forget_for(2, last)
+    assert memory.load(first) is not None
+    memory.save(label_of(2, "00", "s19"), {"left": np.full(2, 3.0)})
+    memory.forget_for(3, label_of(2, "00", "s19"))
     again = DeviceMemory(tmp_path)
-    assert again.load(labels[0]) is None
-    found = again.load(labels[-1])
+    assert again.load(first) is None
+    found = again.load(last)
     assert found is not None
-    assert found["left"].tolist() == [KEPT + 1.0] * 2
+    assert found["left"].tolist() == [1.0, 1.0]
+    memory.forget_for(4, "")
+    assert again.load(last) is not None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from threading import Thread
 from typing import Any, TypeVar
 
@@ -16,7 +17,7 @@ from fedrt.devices.edge.seats import fetched
 from fedrt.devices.security import Files, Party, open_channel
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.chunks import BrokenPayloadError
-from fedrt.devices.wire.services import call
+from fedrt.devices.wire.services import NOT_JOINED, call
 from fedrt.errors import FedrtError, InputError
 
 log = logging.getLogger(__name__)
@@ -44,6 +45,8 @@ class EdgeCalls:
     def __init__(self, addresses: tuple[str, ...], files: Files, most: int) -> None:
         self.addresses, self.files, self.most = addresses, files, most
         self.channels: dict[int, Any] = {}
+        self.question: Callable[[], pb.Question] | None = None
+        """What an edge server is asked to join the run."""
 
     def _channel(self, c: int) -> Any:
         if c not in self.channels:
@@ -66,6 +69,7 @@ class EdgeCalls:
                 if error.code() in FINAL:
                     raise InputError(f"edge-{c}: {error.details()}") from None
                 log.debug("edge-%d: %s", c, last)
+                await self._join(c, error, end)
             await asyncio.sleep(min(AGAIN_S, max(end - time.monotonic(), 0)))
         raise SilentEdgeError(f"edge-{c}: {last}")
 
@@ -82,7 +86,16 @@ class EdgeCalls:
                 final = isinstance(error, grpc.aio.AioRpcError) and error.code() in FINAL
                 if final or time.monotonic() >= end:
                     raise SilentEdgeError(f"edge-{c}: {reason_of(error)}") from None
+                await self._join(c, error, end)
             await asyncio.sleep(AGAIN_S)
+
+    async def _join(self, c: int, error: Exception, end: float) -> None:
+        """Have an edge server that was started anew join the run again."""
+        told = isinstance(error, grpc.aio.AioRpcError) and error.code() == NOT_JOINED
+        if told and self.question is not None:
+            ask, left_s = call(self._channel(c), "Orders", "Ask"), end - time.monotonic()
+            with suppress(grpc.aio.AioRpcError):
+                await ask(self.question(), timeout=max(left_s, 0.1))
 
     async def close(self) -> None:
         """Close all channels."""

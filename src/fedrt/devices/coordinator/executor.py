@@ -6,6 +6,7 @@ import asyncio
 import logging
 import math
 import secrets
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from fedrt.cost.uplink import upload_energy_j
 from fedrt.devices.coordinator.edges import SilentEdgeError
 from fedrt.devices.coordinator.fleet import RealFleet
 from fedrt.devices.coordinator.learned import Learned
-from fedrt.devices.edge.states import label_of
+from fedrt.devices.edge.states import global_round_of, label_of
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.learning.remote.orders import gossip_orders
 from fedrt.plan import Gossip, Plan
@@ -55,6 +56,8 @@ class RemoteExecutor:
         self.linked = base_graph
         """Pairs of servers that gossiped last."""
         self.loss_sum, self.steps = 0.0, 0
+        self.began: deque[list[str]] = deque(maxlen=2)
+        """The states in which this global round began, and the one before."""
 
     @property
     def start(self) -> ModelDistances:
@@ -81,6 +84,8 @@ class RemoteExecutor:
         planned = price(plan, seen)
         settings = self.fleet.settings
         label = label_of(seen.t, f"{seen.r:02}", self.session)
+        if seen.r == 0 or not self.began:
+            self.began.append(list(self.fleet.labels))
 
         async def one(c: int) -> Any:
             mine = np.flatnonzero((seen.edge_of_device == c) & plan.trained)
@@ -97,7 +102,7 @@ class RemoteExecutor:
                 deadline_s=deadline_s,
                 devices=[self._device(seen, plan, int(n)) for n in mine],
                 coded=plan.codec is not None,
-                forget_before=max(seen.t - 2, 0),
+                forget_before=self._forgettable(seen.t, c),
             )
             try:
                 report = await self.fleet.calls.ask(c, "Train", order, deadline_s + GRACE_S)
@@ -108,6 +113,15 @@ class RemoteExecutor:
             return report
 
         return list(await asyncio.gather(*(one(c) for c in range(seen.num_edges))))
+
+    def _forgettable(self, t: int, c: int) -> int:
+        """Before which global round a server may forget its states.
+
+        A coordinator that is started again goes back to where its last checkpoint was, and a server
+        that did not answer for long may be in an old state there.
+        """
+        needed = (global_round_of(labels[c]) for labels in self.began)
+        return min(max(t - 2, 0), *needed)
 
     def _device(self, seen: Observation, plan: Plan, n: int) -> pb.DeviceOrder:
         number = int(seen.device[n])

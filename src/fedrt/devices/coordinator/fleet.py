@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,7 @@ class RealFleet:
         self.party = own_party(settings.scenario, settings.seed)
         self.portal = Portal()
         self.calls = EdgeCalls(settings.edges, settings.files, 2**36)
+        self.calls.question = self._question
         edges = len(settings.edges)
         self.labels = [START] * edges
         """The state that each edge server is in."""
@@ -75,14 +76,12 @@ class RealFleet:
 
     async def _ask_all(self) -> list[Any]:
         peers = [pb.Peer(number=c, address=a) for c, a in enumerate(self.settings.edges)]
-        party = with_model(self.party, self.model_digest)
         seconds = ANSWER_S if self._waited else FIRST_ANSWER_S
 
         async def one(c: int) -> Any:
             others = [peer for peer in peers if peer.number != c]
-            question = pb.Question(party=party, run=self.run, peers=others, inputs=self.inputs)
             try:
-                return await self.calls.ask(c, "Ask", question, seconds)
+                return await self.calls.ask(c, "Ask", self._question(others), seconds)
             except SilentEdgeError as error:
                 log.warning("%s", error)
                 return None
@@ -90,6 +89,10 @@ class RealFleet:
         found = await asyncio.gather(*(one(c) for c in range(len(peers))))
         self._waited = True
         return list(found)
+
+    def _question(self, peers: Iterable[pb.Peer] = ()) -> pb.Question:
+        party = with_model(self.party, self.model_digest)
+        return pb.Question(party=party, run=self.run, peers=peers, inputs=self.inputs)
 
     def _check(self, c: int, answer: Any) -> None:
         """Raise an error if an edge server has another version, scenario or model."""

@@ -8,6 +8,7 @@ import random
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -81,6 +82,7 @@ class DeviceAgent:
         """The last order, and what came of it: the server may ask again."""
         self.newest: OrderedWork | None = None
         self.wake = asyncio.Event()
+        self.one_at_a_time = Lock()
 
     async def serve(self, stop: asyncio.Event) -> None:
         """Attend to the edge server until told to stop; come back whenever the stream ends."""
@@ -190,14 +192,22 @@ class DeviceAgent:
                 await stream.write(pb.FromDevice(chunk=chunk))
 
     def _carry_out(self, job: OrderedWork) -> None:
-        """Train as ordered; the result is kept until the next order."""
-        order = job.order
-        try:
-            done = self._trained(job)
-        except FedrtError as error:
-            log.error("%s: %s", words(order.key), error)
-            done = Done(None, why=str(error))
-        self.done = (job.name, done)
+        """Train as ordered; the result is kept until the next order.
+
+        An order from before the stream was cut may still be at work: the trainer is one.
+        """
+        with self.one_at_a_time:
+            if self.newest is not job or (self.done is not None and self.done[0] == job.name):
+                return
+            try:
+                done = self._trained(job)
+            except FedrtError as error:
+                log.error("%s: %s", words(job.order.key), error)
+                done = Done(None, why=str(error))
+            except Exception as error:  # a model of the user's may raise anything
+                log.exception("%s", words(job.order.key))
+                done = Done(None, why=f"training failed: {type(error).__name__}: {error}")
+            self.done = (job.name, done)
 
     def _trained(self, job: OrderedWork) -> Done:
         from fedrt.learning.remote import LocalOrder
@@ -217,6 +227,7 @@ class DeviceAgent:
         result = trainer.train(local, job.model)
         trainer.settle(accepted=True)
         memory.save(order.label, trainer.state())
+        memory.forget_for(order.key.t, order.remember)
         variate = result.variate or b""
         report = pb.Report(
             download_s=job.download_s,

@@ -19,9 +19,7 @@ from fedrt.system.torn import clear_torn
 
 Arrays = Mapping[str, NDArray[Any]]
 
-OWN = re.compile(r"[0-9]{6}-[0-9a-z-]{1,70}\.npz")
-KEPT = 6
-"""Labels whose memories are kept; the coordinator goes back by one global round at most."""
+OWN = re.compile(r"([0-9]{6})-[0-9a-z-]{1,70}\.npz")
 
 
 class DeviceMemory:
@@ -38,9 +36,20 @@ class DeviceMemory:
         return read_arrays(path) if path.is_file() else None
 
     def save(self, label: str, arrays: Arrays) -> None:
-        """Remember something; forget what is older than the last few."""
+        """Remember something."""
         write_arrays(self.folder / f"{label}.npz", arrays)
-        own = [path for path in self.folder.iterdir() if OWN.fullmatch(path.name)]
-        own.sort(key=lambda path: path.stat().st_mtime_ns, reverse=True)
-        for path in own[KEPT:]:
-            path.unlink(missing_ok=True)
+
+    def forget_for(self, t: int, remember: str) -> None:
+        """Forget what no order will ask for, once there is one in global round t.
+
+        A coordinator that is started again begins its last global round anew, any number of times.
+        So only an order that goes on from an earlier global round says what has become useless:
+        everything well before that.
+        """
+        found = OWN.fullmatch(f"{remember}.npz")
+        if found is None or int(found[1]) >= t:
+            return
+        for path in self.folder.iterdir():
+            own = OWN.fullmatch(path.name)
+            if own is not None and int(own[1]) < int(found[1]) - 1:
+                path.unlink(missing_ok=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import struct
 import time
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,8 @@ from fedrt.devices.wire.messages_pb2 import Key, TrainOrder, Upload
 if TYPE_CHECKING:
     from fedrt.learning.remote import LocalOrder
 
+MOST_FAILURES = 3
+"""How often a device may fail in one edge round before it is taken for broken, or worse."""
 HEAD = struct.Struct("<IId")
 
 
@@ -58,6 +61,11 @@ class OpenRound:
     """For each device, the label of its last update that counted."""
     updates: dict[int, ReceivedUpdate] = field(default_factory=dict)
     failures: dict[int, str] = field(default_factory=dict)
+    """For each device that cannot deliver, why."""
+    receiving: defaultdict[int, asyncio.Lock] = field(
+        default_factory=lambda: defaultdict(asyncio.Lock)
+    )
+    tries: Counter[int] = field(default_factory=Counter)
     began: float = field(default_factory=time.monotonic)
     complete: asyncio.Event = field(default_factory=asyncio.Event)
     closed: bool = False
@@ -74,5 +82,18 @@ class OpenRound:
         """Count an update in; only the first of a device does."""
         self.updates.setdefault(number, update)
         self.failures.pop(number, None)
-        if len(self.updates) == len(self.locals):
+        self._look()
+
+    def fail(self, number: int, why: str) -> bool:
+        """Note why a device cannot deliver; whether it has not done so too often.
+
+        The round does not wait for it any longer, but would still count its update.
+        """
+        self.failures[number] = why
+        self.tries[number] += 1
+        self._look()
+        return self.tries[number] <= MOST_FAILURES
+
+    def _look(self) -> None:
+        if len(self.updates.keys() | self.failures.keys()) == len(self.locals):
             self.complete.set()

@@ -14,11 +14,12 @@ from fedrt.devices.common.settings import EdgeSettings
 from fedrt.devices.edge.links import LostLinkError, PeerLinks
 from fedrt.devices.edge.seats import GREETING_S, GoneError, Seat, pieces
 from fedrt.devices.edge.server import EdgeNode
+from fedrt.devices.edge.states import OtherRunError
 from fedrt.devices.security import Access, Gate, Limits, caller, server_credentials
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.chunks import BrokenPayloadError
 from fedrt.devices.wire.party import difference, with_model
-from fedrt.devices.wire.services import handlers
+from fedrt.devices.wire.services import NOT_JOINED, handlers
 from fedrt.errors import FedrtError
 from fedrt.scenario import Scenario
 from fedrt.world.fleet import draw_fleet
@@ -31,6 +32,8 @@ CHECK_S = 2.0
 """How often a stream is looked at whose device may have connected again."""
 LIMITS = Limits(calls_per_s=200.0, burst=400)
 """Peers ask for every step of a gossip."""
+MOST_SAMPLES = 10**9
+"""What a device may say to have; its weight in averages may depend on it."""
 STEP_S = 600.0
 """The longest that a peer waits for a gossip step here, before it asks again."""
 
@@ -80,10 +83,8 @@ class EdgeServices:
         async def handle(request: Any, context: Any) -> Any:
             try:
                 return await method(request)
-            except LostLinkError as error:
-                await context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
             except FedrtError as error:
-                await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
+                await context.abort(code_of(error), str(error))
 
         return handle
 
@@ -106,7 +107,7 @@ class EdgeServices:
         try:
             found = await self.server.model_at(run, label)
         except FedrtError as error:
-            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
+            await context.abort(code_of(error), str(error))
             return
         async for piece in pieces(found):
             yield piece
@@ -141,6 +142,8 @@ class EdgeServices:
             if why is None and model is not None and greeting.party.model:
                 ours = with_model(self.party, model.model_digest)
                 why = difference(ours, greeting.party, "the device")
+            if why is None and not 0 < greeting.samples <= MOST_SAMPLES:
+                why = f"the device has {greeting.samples} samples: must be 1 to {MOST_SAMPLES}"
             if why is not None:
                 await context.abort(grpc.StatusCode.FAILED_PRECONDITION, why)
             seat.samples = greeting.samples
@@ -183,6 +186,15 @@ class EdgeServices:
             stopped.cancel()
 
 
+def code_of(error: FedrtError) -> grpc.StatusCode:
+    """The status by which a caller sees whether to try again, to join again, or neither."""
+    if isinstance(error, LostLinkError):
+        return grpc.StatusCode.UNAVAILABLE
+    if isinstance(error, OtherRunError):
+        return NOT_JOINED
+    return grpc.StatusCode.FAILED_PRECONDITION
+
+
 async def serve(
     settings: EdgeSettings, stop: asyncio.Event, ready: Callable[[int], None] | None = None
 ) -> None:
@@ -195,9 +207,10 @@ async def serve(
     gate = Gate(settings.files, services.rules(), LIMITS)
     grpc_server = grpc.aio.server(interceptors=[gate.interceptor], options=LIMITS.server_options())
     grpc_server.add_generic_rpc_handlers(services.all())
-    port = grpc_server.add_secure_port(settings.listen, server_credentials(settings.files))
-    if not port:
-        raise FedrtError(f"{settings.listen}: cannot be listened on; is it in use?")
+    try:
+        port = grpc_server.add_secure_port(settings.listen, server_credentials(settings.files))
+    except RuntimeError:
+        raise FedrtError(f"{settings.listen}: cannot be listened on; is it in use?") from None
     metrics = None
     if settings.metrics is not None:
         metrics = Metrics(settings.name, server.numbers)

@@ -6,16 +6,17 @@ import asyncio
 import json
 import logging
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedrt.devices.common.threads import in_thread
 from fedrt.devices.edge.links import PeerLinks
 from fedrt.devices.edge.rounds import OpenRound, ReceivedUpdate
 from fedrt.devices.edge.seats import GoneError, Seat
-from fedrt.devices.edge.states import START, Arrays, States
+from fedrt.devices.edge.states import START, Arrays, OtherRunError, States
+from fedrt.devices.edge.uploads import note_failure, receive, result_of
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.party import difference, is_label, own_party, with_model, words
 from fedrt.errors import InputError
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SPARE = 2**16
-"""Bytes by which a message may be longer than two models: no codec's is."""
 REMEMBERED = "remembered"
 """The array of a state with the labels of devices' last updates that counted."""
 
@@ -78,7 +77,7 @@ class EdgeNode:
             raise InputError("the coordinator's run has no name that can be used")
         async with self.working:
             if self.model is None:
-                model = await asyncio.to_thread(self._open, question.inputs)
+                model = await in_thread(self._open, question.inputs)
                 self.model, self.first = model, model.state()
             digest = self.model.model_digest
             if self.run != question.run:
@@ -102,6 +101,8 @@ class EdgeNode:
             if states.has(order.label):
                 return pb.TrainReport.FromString(states.report(order.label))
             states.forget_before(order.forget_before, keep_updates=self.keep_updates)
+            if self.keep_updates:
+                states.save_order(order.label, order.SerializeToString())
             model = await self._at(order.base)
             round_ = await self._opened(order, model)
             self.round = round_
@@ -126,7 +127,7 @@ class EdgeNode:
 
     async def _opened(self, order: pb.TrainOrder, model: EdgeModel) -> OpenRound:
         """The round, with updates that were acknowledged before this process began."""
-        given = await asyncio.to_thread(
+        given = await in_thread(
             model.orders,
             order.key.t,
             order.key.r,
@@ -136,7 +137,7 @@ class EdgeNode:
             [each.samples for each in order.devices],
         )
         locals_ = {each.device: each for each in given}
-        sent = await asyncio.to_thread(model.model)
+        sent = await in_thread(model.model)
         round_ = OpenRound(order, locals_, sent, dict(self.remembered))
         assert self.states is not None
         for number, kept in self.states.updates(order.label).items():
@@ -148,7 +149,8 @@ class EdgeNode:
         """Average the updates, save the state and return the report on it."""
         order = round_.order
         results = {number: result_of(update) for number, update in round_.updates.items()}
-        averaged = await asyncio.to_thread(
+        self.at = ""  # until it is saved: whoever gives the order again starts from its base
+        averaged = await in_thread(
             model.average,
             order.key.t,
             order.key.r,
@@ -199,14 +201,14 @@ class EdgeNode:
             model.begin(gossip_of(order))
             for step in range(order.steps):
                 for number in neighbours:
-                    message = await asyncio.to_thread(model.message_to, number, step)
+                    message = await in_thread(model.message_to, number, step)
                     states.save_step(order.label, step, number, message)
                 self.links.made.notify()
                 limit_s = began + order.deadline_s - time.monotonic()
                 found = await self.links.fetch_all(neighbours, order, step, limit_s)
                 received += sum(map(len, found.values()))
-                await asyncio.to_thread(model.receive, step, found)
-            await asyncio.to_thread(model.end)
+                await in_thread(model.receive, step, found)
+            await in_thread(model.end)
             report = pb.MixReport(mix_s=time.monotonic() - began, bytes=received)
             await self._save(order.label, report)
             return report
@@ -222,7 +224,7 @@ class EdgeNode:
                 theirs = await self.links.model_of(each.number, each.address, self.run, label)
                 if theirs is not None:
                     report.numbers.append(each.number)
-                    report.distances.append(await asyncio.to_thread(model.distance_to, theirs))
+                    report.distances.append(await in_thread(model.distance_to, theirs))
             return report
 
     async def model_at(self, run: str, label: str) -> bytes:
@@ -231,8 +233,8 @@ class EdgeNode:
         if self.model is None or not states.has(label):
             raise InputError(f"edge {self.number} has no state {label}")
         if label == self.at:
-            return await asyncio.to_thread(self.model.model)
-        state = self.first if label == START else await asyncio.to_thread(states.load, label)
+            return await in_thread(self.model.model)
+        state = self.first if label == START else await in_thread(states.load, label)
         return self.model.parts.pack(state["models"][0])
 
     # ---- devices
@@ -256,54 +258,17 @@ class EdgeNode:
             message = await seat.read()
             match message.WhichOneof("what"):
                 case "upload":
-                    await self._receive(seat, message.upload)
+                    await receive(self, seat, message.upload)
                 case "failure":
-                    log.warning("device %d: %s", seat.number, message.failure.why[:500])
-                    if self.round is not None and same(message.failure.key, self.round.key):
-                        self.round.failures[seat.number] = message.failure.why[:500]
+                    note_failure(self.round, seat.number, message.failure.key, message.failure.why)
                 case _:
                     raise GoneError("a message that does not belong here")
-
-    async def _receive(self, seat: Seat, upload: pb.Upload) -> None:
-        """Take an update in: check it, keep it, acknowledge it."""
-        round_, number = self.round, seat.number
-        if self.model is None:
-            raise GoneError("an upload before any order")
-        most = 2 * self.model.model_bytes + SPARE
-        update = await seat.gather(upload, most, most)
-        self.counts["bytes_received_total"] += len(update.message) + len(update.variate)
-        if round_ is None or round_ is not self.round or not same(upload.key, round_.key):
-            await seat.receipt(upload.key, "too late: the round has ended")
-            return
-        if number not in round_.locals:
-            await seat.receipt(upload.key, "was not asked for")
-            return
-        if number in round_.updates:
-            repeated = round_.updates[number].upload.message.digest == upload.message.digest
-            await seat.receipt(upload.key, "" if repeated else "another update has been counted")
-            return
-        given = (result_of(update), round_.locals[number])
-        why = await asyncio.to_thread(self.model.problem, *given)
-        if why is not None:
-            self.counts["updates_refused_total"] += 1
-            round_.failures[number] = f"its update was refused: {why}"
-            log.warning("device %d: its update was refused: %s", number, why)
-            await seat.receipt(upload.key, why)
-            return
-        if not round_.awaits(number):
-            await seat.receipt(upload.key, "too late: the round has ended")
-            return
-        update = replace(update, at_s=time.monotonic() - round_.began)
-        assert self.states is not None
-        self.states.save_update(round_.order.label, number, update.packed())
-        round_.add(number, update)
-        await seat.receipt(upload.key)
 
     # ---- states
 
     def states_of(self, run: str, *labels: str) -> States:
         if run != self.run or self.states is None:
-            raise InputError(f"edge {self.number} is not at run {run}")
+            raise OtherRunError(f"edge {self.number} is not at run {run}")
         for label in labels:
             if not is_label(label):
                 raise InputError("a state has no name that can be used")
@@ -317,7 +282,8 @@ class EdgeNode:
             if not self.states.has(label):
                 raise InputError(f"edge {self.number} has no state {label}")
             state = self.first if label == START else self.states.load(label)
-            await asyncio.to_thread(self._restore, state)
+            self.at = ""
+            await in_thread(self._restore, state)
             self.at = label
         return self.model
 
@@ -333,16 +299,11 @@ class EdgeNode:
     async def _save(self, label: str, report: Any) -> None:
         assert self.model is not None
         assert self.states is not None
-        arrays = dict(await asyncio.to_thread(self.model.state))
+        arrays = dict(await in_thread(self.model.state))
         told = json.dumps(self.remembered).encode()
         arrays[REMEMBERED] = np.frombuffer(told, dtype=np.uint8)
-        await asyncio.to_thread(self.states.save, label, arrays, report.SerializeToString())
+        await in_thread(self.states.save, label, arrays, report.SerializeToString())
         self.at = label
-
-
-def same(one: pb.Key, other: pb.Key) -> bool:
-    """Whether two keys mean the same edge round."""
-    return one.SerializeToString(deterministic=True) == other.SerializeToString(deterministic=True)
 
 
 def gossip_of(order: pb.MixOrder) -> Any:
@@ -357,20 +318,4 @@ def gossip_of(order: pb.MixOrder) -> Any:
         order.steps,
         order.codec,
         tuple(order.coded_weights),
-    )
-
-
-def result_of(update: ReceivedUpdate) -> Any:
-    """An update as the learning code takes it."""
-    from fedrt.learning.remote import LocalResult
-
-    report = update.upload.report
-    return LocalResult(
-        message=update.message,
-        loss_sum=report.loss_sum,
-        largest=report.largest,
-        update_norm=report.update_norm,
-        left_norm=report.left_norm,
-        train_s=report.train_s,
-        variate=update.variate or None,
     )

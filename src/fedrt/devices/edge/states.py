@@ -14,6 +14,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from fedrt.errors import FedrtError
 from fedrt.system.files import make_folder, write_arrays, write_whole
 from fedrt.system.inputs import read_arrays, read_bytes
 from fedrt.system.torn import clear_torn
@@ -23,15 +24,26 @@ Arrays = Mapping[str, NDArray[Any]]
 START = "start"
 """The state before the first round, which is not on disk: every server makes it anew."""
 OWN = re.compile(
-    r"([0-9]{6})-[0-9a-z-]{1,70}\.(npz|report|[0-9]{1,9}\.update|[0-9]{1,4}-[0-9]{1,9}\.step)"
+    r"([0-9]{6})-[0-9a-z-]{1,70}\.(npz|report|order|[0-9]{1,9}\.update|[0-9]{1,4}-[0-9]{1,9}\.step)"
 )
+KEPT = (".order", ".update", ".npz", ".report")
+"""What is left of past rounds where updates are kept."""
 MOST = 2**34
 """Bytes of a file that is read."""
+
+
+class OtherRunError(FedrtError):
+    """The server has not been told of this run, or is at another one."""
 
 
 def label_of(t: int, what: str, session: str) -> str:
     """The name of the state that an order ends in."""
     return f"{t:06}-{what}-{session}"
+
+
+def global_round_of(label: str) -> int:
+    """The global round of a state; 0 before the first."""
+    return 0 if label == START else int(label.partition("-")[0])
 
 
 class States:
@@ -59,6 +71,10 @@ class States:
         """The report on how a state was reached."""
         return read_bytes(self._path(label, "report"), MOST)
 
+    def save_order(self, label: str, order: bytes) -> None:
+        """Keep the order that leads to a state, for whoever wants to check the average."""
+        self._write(self._path(label, "order"), order)
+
     def save_update(self, label: str, number: int, update: bytes) -> None:
         """Keep a device's update, before it is acknowledged."""
         self._write(self._path(label, f"{number}.update"), update)
@@ -85,7 +101,7 @@ class States:
             found = OWN.fullmatch(path.name)
             if found is None or int(found[1]) >= t:
                 continue
-            if not (keep_updates and path.suffix in (".update", ".npz", ".report")):
+            if not (keep_updates and path.suffix in KEPT):
                 path.unlink(missing_ok=True)
 
     def _path(self, label: str, end: str) -> Path:

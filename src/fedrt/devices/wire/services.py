@@ -9,6 +9,9 @@ import grpc
 
 from fedrt.devices.wire import messages_pb2 as pb
 
+NOT_JOINED = grpc.StatusCode.ABORTED
+"""The answer of an edge server that has been started anew, and was not asked to join the run."""
+
 
 class CallKind(NamedTuple):
     """One method of a service: what it takes and returns, and which of these are streams."""

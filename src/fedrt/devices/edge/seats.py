@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 import grpc
+from google.protobuf.message import DecodeError
 
 from fedrt.devices.edge.rounds import OpenRound, ReceivedUpdate
 from fedrt.devices.wire.chunks import BrokenPayloadError, chunks_of, gathered, head_of
@@ -18,6 +20,10 @@ GREETING_S = 20.0
 """Within which a device that connects has to say who it is."""
 CHUNK_S = 120.0
 """Within which the next chunk of an upload has to come."""
+
+
+DRAIN_S, DRAINED = 0.1, 1000
+"""How long, and how many messages, are read of a device that is sent away."""
 
 
 class GoneError(FedrtError):
@@ -63,10 +69,27 @@ class Seat:
 
     async def read(self, seconds: float | None = None) -> FromDevice:
         """The next message of the device; an error if it has gone."""
-        found = await asyncio.wait_for(self.context.read(), seconds)
+        try:
+            found = await asyncio.wait_for(self.context.read(), seconds)
+        except DecodeError:
+            raise BrokenPayloadError("bytes that are no message") from None
         if found is grpc.aio.EOF:
             raise GoneError("the device has closed its stream")
         return found
+
+    async def drain(self) -> None:
+        """Read what a device that is sent away has sent already.
+
+        Otherwise gRPC keeps that, and the connection, for as long as the device likes.
+        """
+        try:
+            async with asyncio.timeout(DRAIN_S):
+                for _ in range(DRAINED):
+                    with suppress(DecodeError):
+                        if await self.context.read() is grpc.aio.EOF:
+                            return
+        except (TimeoutError, grpc.RpcError, asyncio.InvalidStateError):
+            return
 
     async def gather(self, upload: Upload, most: int, most_variate: int) -> ReceivedUpdate:
         """The update that follows its head."""

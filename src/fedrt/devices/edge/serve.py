@@ -151,8 +151,10 @@ class EdgeServices:
             await self._seated(seat, name)
         except (GoneError, TimeoutError) as error:
             log.info("%s: %s", name, error or "did not say who it is")
+            await seat.drain()
         except BrokenPayloadError as error:
             log.warning("%s: %s", name, error)
+            await seat.drain()
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         finally:
             if self.server.seats.get(number) is seat:
@@ -171,6 +173,7 @@ class EdgeServices:
         log.info("%s is connected", name)
         self.server.call(seat)
         hearing = asyncio.create_task(self.server.attend(seat))
+        hearing.add_done_callback(lambda done: done.cancelled() or done.exception())
         stopped = asyncio.create_task(self.stop.wait())
         try:
             while not hearing.done():

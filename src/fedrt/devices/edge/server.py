@@ -113,6 +113,9 @@ class EdgeNode:
                 await self._wait(round_)
             finally:
                 round_.closed, self.round = True, None
+            for lock in list(round_.receiving.values()):
+                async with lock:  # what is being saved still counts
+                    pass
             return await self._close(round_, model)
 
     async def _wait(self, round_: OpenRound) -> None:
@@ -193,6 +196,8 @@ class EdgeNode:
         async with self.working:
             if states.has(order.label):
                 return pb.MixReport.FromString(states.report(order.label))
+            if self.keep_updates:
+                states.save_order(order.label, order.SerializeToString())
             model = await self._at(order.base)
             assert self.links is not None
             self.at = ""

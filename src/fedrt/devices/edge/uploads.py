@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fedrt.devices.common.threads import in_thread
 from fedrt.devices.edge.rounds import MOST_FAILURES, OpenRound, ReceivedUpdate
 from fedrt.devices.edge.seats import GoneError, Seat
+from fedrt.devices.edge.states import States
 from fedrt.devices.wire import messages_pb2 as pb
 
 if TYPE_CHECKING:
@@ -59,14 +60,26 @@ async def _count(node: EdgeNode, round_: OpenRound, number: int, update: Receive
     why = report_problem(update.upload.report) or await in_thread(node.model.problem, *given)
     if why is not None:
         return why
-    if round_.awaits(number):
-        update = timed(update, time.monotonic() - round_.began)
-        label = round_.order.label
-        await in_thread(node.states.save_update, label, number, update.packed())
     if not round_.awaits(number):
         return LATE
-    round_.add(number, update)
+    update = timed(update, time.monotonic() - round_.began)
+    await _keep(node.states, round_, number, update)
     return ""
+
+
+async def _keep(states: States, round_: OpenRound, number: int, update: ReceivedUpdate) -> None:
+    """Save an update and count it in; what is on disk counts, even if its device has gone."""
+    saved: list[int] = []
+
+    def save() -> None:
+        states.save_update(round_.order.label, number, update.packed())
+        saved.append(number)
+
+    try:
+        await in_thread(save)
+    finally:
+        if saved:
+            round_.add(number, update)
 
 
 def note_failure(round_: OpenRound | None, number: int, key: pb.Key, why: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from fedrt.devices.security import Files, Party, open_channel
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.chunks import chunks_of, gathered, head_of
-from fedrt.devices.wire.party import party_of
+from fedrt.devices.wire.party import own_party
 from fedrt.devices.wire.services import call
 from fedrt.scenario import Scenario
 from support.children import LIMIT_S
@@ -39,7 +39,7 @@ class FakeDevice:
 
     async def greet(self, scenario: Scenario, seed: int = 0, samples: int = 10) -> None:
         """Say who it is, and be welcome."""
-        greeting = pb.Greeting(party=party_of(scenario, seed), samples=samples)
+        greeting = pb.Greeting(party=own_party(scenario, seed), samples=samples)
         await self.write(greeting=greeting)
         assert (await self.read()).WhichOneof("what") == "welcome"
 
@@ -99,7 +99,7 @@ class FakeCoordinator:
 
     def __init__(self, channel: Any, scenario: Scenario, inputs: pb.Inputs, seed: int = 0) -> None:
         self.channel, self.run, self.base, self.r = channel, "run", "start", -1
-        party = party_of(scenario, seed)
+        party = own_party(scenario, seed)
         self.question = pb.Question(party=party, run=self.run, inputs=inputs)
 
     async def ask(self) -> pb.Answer:

@@ -9,9 +9,9 @@ from contextlib import suppress
 from typing import Any
 
 import grpc
-from google.protobuf.message import DecodeError
 
 from fedrt.devices.edge.rounds import OpenRound, ReceivedUpdate
+from fedrt.devices.security.gate import UnreadableMessageError
 from fedrt.devices.wire.chunks import BrokenPayloadError, chunks_of, gathered, head_of
 from fedrt.devices.wire.messages_pb2 import FromDevice, Key, Order, Piece, Receipt, ToDevice, Upload
 from fedrt.errors import FedrtError
@@ -69,10 +69,7 @@ class Seat:
 
     async def read(self, seconds: float | None = None) -> FromDevice:
         """The next message of the device; an error if it has gone."""
-        try:
-            found = await asyncio.wait_for(self.context.read(), seconds)
-        except DecodeError:
-            raise BrokenPayloadError("bytes that are no message") from None
+        found = await asyncio.wait_for(self.context.read(), seconds)
         if found is grpc.aio.EOF:
             raise GoneError("the device has closed its stream")
         return found
@@ -85,7 +82,7 @@ class Seat:
         try:
             async with asyncio.timeout(DRAIN_S):
                 for _ in range(DRAINED):
-                    with suppress(DecodeError):
+                    with suppress(UnreadableMessageError):
                         if await self.context.read() is grpc.aio.EOF:
                             return
         except (TimeoutError, grpc.RpcError, asyncio.InvalidStateError):

@@ -16,6 +16,7 @@ from fedrt.devices.edge.seats import GREETING_S, GoneError, Seat, pieces
 from fedrt.devices.edge.server import EdgeNode
 from fedrt.devices.edge.states import OtherRunError
 from fedrt.devices.security import Access, Gate, Limits, caller, server_credentials
+from fedrt.devices.security.gate import UnreadableMessageError
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.chunks import BrokenPayloadError
 from fedrt.devices.wire.party import difference, with_model
@@ -152,6 +153,9 @@ class EdgeServices:
         except (GoneError, TimeoutError) as error:
             log.info("%s: %s", name, error or "did not say who it is")
             await seat.drain()
+        except UnreadableMessageError:
+            await seat.drain()
+            raise
         except BrokenPayloadError as error:
             log.warning("%s: %s", name, error)
             await seat.drain()

@@ -55,6 +55,6 @@ def only_checked(args: argparse.Namespace, settings: Any) -> bool:
         return False
     from fedrt.devices.parties import check
 
-    check(settings)
+    check(settings, data=True)
     print(f"{settings.name}: nothing is wrong")
     return True

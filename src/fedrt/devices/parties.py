@@ -24,9 +24,12 @@ log = logging.getLogger(__name__)
 Serve = Callable[[asyncio.Event], Awaitable[None]]
 
 
-def check(settings: PartySettings) -> None:
-    """Raise an error with all that keeps a party from starting."""
-    if problems := settings.problems():
+def check(settings: PartySettings, *, data: bool = False) -> None:
+    """Raise an error with all that keeps a party from starting.
+
+    With `data` its data file is read too, as it is by a party that starts.
+    """
+    if problems := settings.problems() or (settings.data_problems() if data else []):
         raise InputError(problems)
 
 

@@ -15,8 +15,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+from fedrt.data.split import read_own
+from fedrt.devices.common.metrics import address_of
 from fedrt.devices.security import Files, Party
 from fedrt.errors import InputError, reason
+from fedrt.policies import make_policy
 from fedrt.quantities import SEED
 from fedrt.scenario import Scenario, load_scenario
 from fedrt.scenario.tables.fields import read_table, setting
@@ -88,8 +91,17 @@ class PartySettings:
         try:
             self._check_name(self.scenario)
         except InputError as error:
-            found += str(error).splitlines()
+            return error.lines
+        if self.metrics is not None:
+            try:
+                address_of(self.metrics)
+            except InputError as error:
+                found += error.lines
         return [*found, *self.files.problems(Party(self.role, self.name))]
+
+    def data_problems(self) -> list[str]:
+        """What is wrong with the party's data file, a line each; reads the whole of it."""
+        return []
 
     def _check_name(self, scenario: Scenario) -> None:
         return
@@ -140,6 +152,9 @@ class DeviceSettings(PartySettings):
             found.append(problem("data", self.data, "a file that `fedrt data split` wrote"))
         return found
 
+    def data_problems(self) -> list[str]:
+        return _data_problems(self, self.data, self.number)
+
     def _check_name(self, scenario: Scenario) -> None:
         _check_number("device", self.name, scenario.fleet.num_devices)
 
@@ -164,6 +179,10 @@ class CoordinatorSettings(PartySettings):
 
     def problems(self) -> list[str]:
         found = super().problems()
+        try:
+            make_policy(self.policy)
+        except InputError as error:
+            found += error.lines
         for place, address in enumerate(self.edges):
             found += address_problems(f"edges[{place}]", address)
         if not found and len(self.edges) != self.scenario.fleet.num_edges:
@@ -173,6 +192,20 @@ class CoordinatorSettings(PartySettings):
             rule = "the file server.npz that `fedrt data split` wrote"
             found.append(problem("data", self.data, rule))
         return found
+
+    def data_problems(self) -> list[str]:
+        return _data_problems(self, self.data, None)
+
+
+def _data_problems(settings: PartySettings, data: str, device: int | None) -> list[str]:
+    from fedrt.learning.remote.checks import refuse_unfit
+
+    try:
+        own = read_own(Path(data), device)
+        refuse_unfit(settings.scenario, own, settings.seed, Path(data))
+    except InputError as error:
+        return error.lines
+    return []
 
 
 def read_settings(cls: type[P], options: Mapping[str, Any], config: Path | None, name: str) -> P:
@@ -200,7 +233,9 @@ def read_settings(cls: type[P], options: Mapping[str, Any], config: Path | None,
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(read_text(path))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {reason(error)}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"{path}: is not TOML: {reason(error)}") from None
 
 

@@ -1,0 +1,125 @@
+"""Settings of the parties from options, environment and files; every wrong one is one line."""
+
+from __future__ import annotations
+
+import pytest
+from support.enrolment import make_site
+from support.parties import six, split
+
+from fedrt.cli import main
+from fedrt.devices.common.settings import EdgeSettings, read_settings
+from fedrt.scenario import scenario_text
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with all that the parties of a run need."""
+    folder = tmp_path_factory.mktemp("place")
+    made = make_site(folder)
+    for role, name in (
+        ("coordinator", "coordinator"),
+        ("edge", "edge-0"),
+        ("edge", "edge-1"),
+        ("device", "device-0"),
+    ):
+        made.files(role, name)
+    (folder / "data").mkdir()
+    split(folder / "data", six())
+    text = scenario_text(six(), anywhere=True)
+    (folder / "scenario.toml").write_text(text)
+    plain = six("learning.normalise=true")
+    (folder / "plain.toml").write_text(scenario_text(plain, anywhere=True))
+    (folder / "bad.toml").write_text("listen = \n")
+    (folder / "unknown.toml").write_text('scenario = "scenario.toml"\nlisten_on = "here"\n')
+    (folder / "typed.toml").write_text('scenario = "scenario.toml"\nseed = "first"\n')
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def here(place, monkeypatch):
+    monkeypatch.chdir(place)
+
+
+EDGE = "edge edge-0 --scenario scenario.toml --ca edge-edge-0/ca.pem --check"
+DEVICE = (
+    "device device-0 --scenario scenario.toml --data data/device-0.npz"
+    " --ca device-device-0/ca.pem --check"
+)
+COORDINATOR = (
+    "coordinator scenario.toml --edges 127.0.0.1:7100,127.0.0.1:7101 --data data/server.npz"
+    " --ca coordinator-coordinator/ca.pem --check"
+)
+
+
+EDGE0 = " --certificate edge-edge-0/edge-0.pem --key edge-edge-0/edge-0.key"
+EDGE1 = "--certificate edge-edge-1/edge-1.pem --key edge-edge-1/edge-1.key"
+DEVICE0 = "--certificate device-device-0/device-0.pem --key device-device-0/device-0.key"
+
+
+@pytest.mark.parametrize("line", [EDGE, DEVICE, COORDINATOR])
+def test_nothing_is_wrong(line, capsys):
+    assert main(line.split()) == 0
+    said = capsys.readouterr()
+    assert said.out == f"{line.split()[0 if 'coordinator' in line else 1]}: nothing is wrong\n"
+    assert said.err == ""
+
+
+CASES = {
+    "bad TOML": (f"{EDGE} --config bad.toml", "bad.toml: is not TOML"),
+    "no such file": (f"{EDGE} --config none.toml", "none.toml"),
+    "unknown setting": (f"{EDGE} --config unknown.toml", "listen_on"),
+    "wrong type": (EDGE.replace(" --scenario scenario.toml", "") + " --config typed.toml", "seed"),
+    "no scenario": (EDGE.replace(" --scenario scenario.toml", ""), "scenario"),
+    "unknown edge": (EDGE.replace("edge edge-0", "edge edge-7") + EDGE0, "edge-0 to edge-1"),
+    "no number": (EDGE.replace("edge edge-0", "edge kitchen") + EDGE0, "edge-0 to edge-1"),
+    "missing certificate": (f"{EDGE} --certificate none.pem", "none.pem"),
+    "missing key": (f"{EDGE} --key none.key", "none.key"),
+    "another role": (f"{EDGE} {DEVICE0}", "is the certificate of device device-0"),
+    "another edge": (f"{EDGE} {EDGE1}", "is the certificate of edge edge-1"),
+    "port": (f"{EDGE} --listen 127.0.0.1:70000", "HOST:PORT"),
+    "no port": (f"{EDGE} --listen 127.0.0.1", "HOST:PORT"),
+    "metrics": (f"{EDGE} --metrics 99999", "PORT or HOST:PORT"),
+    "seed": (f"{EDGE} --seed -1", "seed"),
+    "no normalisation": (DEVICE.replace("scenario.toml", "plain.toml"), "normalise"),
+    "another's data": (f"{DEVICE} --data data/device-1.npz", "is the file of device 1"),
+    "server's data": (f"{DEVICE} --data data/server.npz", "is the file of the server"),
+    "no data": (f"{DEVICE} --data none.npz", "fedrt data split"),
+    "data of another seed": (f"{DEVICE} --seed 1", "seed"),
+    "device's data": (f"{COORDINATOR} --data data/device-1.npz", "is the file of device 1"),
+    "too few edges": (f"{COORDINATOR} --edges 127.0.0.1:7100", "2 edge servers"),
+    "factor": (f"{COORDINATOR} --deadline-factor 0", "deadline_factor"),
+    "unknown policy": (f"{COORDINATOR} --policy best", "best"),
+}
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    list(CASES.values()),
+    ids=list(CASES),
+)
+def test_a_wrong_setting_is_one_line(line, words, capsys, place):
+    before = sorted(place.rglob("*"))
+    assert main(line.split()) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert len(said.err.splitlines()) == 1
+    assert words in said.err
+    assert sorted(place.rglob("*")) == before
+
+
+def test_all_problems_at_once(capsys):
+    assert main(f"{EDGE} --certificate none.pem --listen here".split()) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 2
+
+
+def test_options_come_before_the_environment_and_that_before_the_file(place, monkeypatch):
+    lines = ('scenario = "scenario.toml"', 'listen = "1.1.1.1:1"', "seed = 3", 'state = "kept"')
+    (place / "edge.toml").write_text("\n".join([*lines, 'metrics = "9"']))
+    monkeypatch.setenv("FEDRT_EDGE_LISTEN", "2.2.2.2:2")
+    monkeypatch.setenv("FEDRT_EDGE_SEED", "4")
+    monkeypatch.setenv("FEDRT_EDGE_LOG_JSON", "true")
+    found = read_settings(EdgeSettings, {"listen": "3.3.3.3:3"}, place / "edge.toml", "edge-1")
+    assert (found.listen, found.seed, found.metrics) == ("3.3.3.3:3", 4, "9")
+    assert found.log_json is True
+    assert found.state == place / "kept"
+    assert found.scenario == six()

@@ -33,6 +33,7 @@ class Running:
     tasks: dict[str, Future[Any]] = field(default_factory=dict)
     stops: dict[str, asyncio.Event] = field(default_factory=dict)
     _site: Site | None = None
+    _thread: Thread | None = None
 
     def prepare(self) -> None:
         """Certificates, data and the scenario's file; the event loop starts."""
@@ -40,7 +41,8 @@ class Running:
         (self.folder / "data").mkdir()
         split(self.folder / "data", self.scenario, self.seed)
         (self.folder / "scenario.toml").write_text(scenario_text(self.scenario, anywhere=True))
-        Thread(target=self.loop.run_forever, daemon=True).start()
+        self._thread = Thread(target=self.loop.run_forever, daemon=True)
+        self._thread.start()
 
     @property
     def site(self) -> Site:
@@ -101,6 +103,13 @@ class Running:
 
         self.tasks[name] = asyncio.run_coroutine_threadsafe(main(), self.loop)
 
+    def close(self) -> None:
+        """End the event loop."""
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        assert self._thread is not None
+        self._thread.join(LIMIT_S)
+        self.loop.close()
+
     def cut(self, name: str) -> None:
         """End a party without a word, as if it had been killed."""
         self.tasks.pop(name).cancel()
@@ -136,4 +145,4 @@ def running(folder: Path, scenario: Scenario, seed: int = 0):
         for name in sorted(fleet.tasks):  # devices first
             if not fleet.tasks[name].done():
                 fleet.stop(name)
-        fleet.loop.call_soon_threadsafe(fleet.loop.stop)
+        fleet.close()

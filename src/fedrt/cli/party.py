@@ -33,6 +33,11 @@ def add_party(parser: Parser) -> None:
         "--metrics", metavar="PORT", help="serve /healthz and /metrics there, on loopback"
     )
     parser.add_argument(
+        "--allow-code",
+        action="store_true",
+        help="let import paths in the scenario be loaded; one in --policy always is",
+    )
+    parser.add_argument(
         "--check", action="store_true", help="say what is wrong without starting, or nothing"
     )
 

@@ -15,14 +15,16 @@ log = logging.getLogger(__name__)
 Numbers = Callable[[], Mapping[str, float]]
 """The numbers of a party by their names; what a name means is in `MEANING`."""
 MEANING = {
-    "connected_devices": "devices that are connected to this edge server",
-    "global_round": "the global round that is under way, or was last",
+    "connected": "1 while the device is connected to its edge server",
+    "connected_devices": "devices that are connected",
+    "answering_edges": "edge servers that answer",
+    "global_round": "the global round of the last order, from 1",
     "updates_counted_total": "updates that were averaged",
     "updates_refused_total": "updates that were refused",
     "bytes_received_total": "bytes of updates and models that came in",
     "orders_total": "orders that were carried out",
     "train_seconds": "seconds of the last local training",
-    "round_seconds": "seconds of the last edge round",
+    "round_seconds": "seconds of the last edge round, for a coordinator global round",
     "predicted_round_seconds": "the same as the plan predicted it",
 }
 REQUEST_S, MOST_REQUEST = 5.0, 8192
@@ -103,6 +105,15 @@ class Metrics:
 
         registry.register(Totals())
         return bytes(generate_latest(registry))
+
+    @staticmethod
+    async def maybe(given: str | None, party: str, numbers: Numbers) -> Metrics | None:
+        """A server that has started, if an address is given."""
+        if given is None:
+            return None
+        found = Metrics(party, numbers)
+        await found.start(given)
+        return found
 
     async def close(self) -> None:
         """Stop listening."""

@@ -19,7 +19,6 @@ from fedrt.data.split import read_own
 from fedrt.devices.common.metrics import address_of
 from fedrt.devices.security import Files, Party
 from fedrt.errors import InputError, reason
-from fedrt.policies import make_policy
 from fedrt.quantities import SEED
 from fedrt.scenario import Scenario, load_scenario
 from fedrt.scenario.tables.fields import read_table, setting
@@ -178,6 +177,8 @@ class CoordinatorSettings(PartySettings):
     """A deadline is the planned time of the round times the factor, and at least this."""
 
     def problems(self) -> list[str]:
+        from fedrt.policies import make_policy
+
         found = super().problems()
         try:
             make_policy(self.policy)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrt.devices.common.metrics import Metrics
 from fedrt.devices.common.settings import CoordinatorSettings
 from fedrt.devices.coordinator.edges import EdgeCalls, Portal, SilentEdgeError
 from fedrt.devices.edge.states import START
@@ -49,6 +50,9 @@ class RealFleet:
         """The devices that were connected when the servers were last asked."""
         self.changed: Callable[[], None] = lambda: None
         """Called when devices or servers have come or gone."""
+        self.counts: dict[str, float] = {}
+        """Numbers of the last round, for monitoring."""
+        self._metrics: Metrics | None = None
         self.model_digest = ""
         self._waited = False
 
@@ -69,6 +73,15 @@ class RealFleet:
         if before != (self.seated, self.answered.tolist()):
             self.changed()
         return self.seated
+
+    def start_metrics(self) -> None:
+        """Serve the numbers of the run, if the settings say where."""
+        given = self.settings
+        self._metrics = self.portal.call(Metrics.maybe(given.metrics, given.name, self._numbers))
+
+    def _numbers(self) -> dict[str, float]:
+        now = {"connected_devices": len(self.seated), "answering_edges": self.answered.sum()}
+        return {name: float(value) for name, value in now.items()} | self.counts
 
     def reachable(self) -> NDArray[np.bool_]:
         """The pairs of servers that reached each other when they were last asked."""
@@ -108,5 +121,7 @@ class RealFleet:
 
     def close(self) -> None:
         """Close all connections."""
+        if self._metrics is not None:
+            self.portal.call(self._metrics.close())
         self.portal.call(self.calls.close())
         self.portal.close()

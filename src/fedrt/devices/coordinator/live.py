@@ -11,6 +11,7 @@ from fedrt.devices.coordinator.fleet import RealFleet
 from fedrt.devices.coordinator.learned import Learned
 from fedrt.devices.wire.party import is_label
 from fedrt.errors import InputError
+from fedrt.records.columns.failures import planned_time_s
 from fedrt.runs.rounds import GlobalRound, PastEdgeRound
 from fedrt.system.files import write_json
 from fedrt.system.inputs import parse_json, read_text
@@ -35,6 +36,9 @@ class LiveFile:
     def add(self, done: GlobalRound) -> None:
         """Write what there is after a global round."""
         self.rounds = done.last.t + 1
+        self.fleet.counts["global_round"] = float(self.rounds)
+        self.fleet.counts["round_seconds"] = done.time_s
+        self.fleet.counts["predicted_round_seconds"] = planned_time_s(done)
         self.late = late_devices(done.edge_rounds)
         self.write()
 

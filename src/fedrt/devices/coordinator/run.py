@@ -86,6 +86,7 @@ def coordinate(
     with directory.locked():
         fleet = RealFleet(settings, run_name(path), inputs_of(evaluator), note)
         try:
+            fleet.start_metrics()
             return _run(settings, directory, options, fleet, evaluator, progress, note)
         finally:
             fleet.close()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
+from fedrt.devices.common.metrics import Metrics
 from fedrt.devices.common.settings import DeviceSettings
 from fedrt.devices.device.memory import DeviceMemory
 from fedrt.devices.edge.links import reason_of
@@ -32,6 +33,7 @@ log = logging.getLogger(__name__)
 
 SHORTEST_S, LONGEST_S = 0.2, 15.0
 """Waits between two tries to reach the edge server; each is twice the last, with jitter."""
+COUNTS = ("connected", "orders_total", "train_seconds", "global_round")
 FINAL = {
     grpc.StatusCode.PERMISSION_DENIED,
     grpc.StatusCode.UNAUTHENTICATED,
@@ -83,9 +85,13 @@ class DeviceAgent:
         self.newest: OrderedWork | None = None
         self.wake = asyncio.Event()
         self.one_at_a_time = Lock()
+        self.counts = dict.fromkeys(COUNTS, 0.0)
+        """What is told of this device while it runs."""
 
     async def serve(self, stop: asyncio.Event) -> None:
         """Attend to the edge server until told to stop; come back whenever the stream ends."""
+        given = self.settings
+        metrics = await Metrics.maybe(given.metrics, given.name, self.counts.copy)
         wait_s, stopped = SHORTEST_S, asyncio.create_task(stop.wait())
         try:
             while not stop.is_set():
@@ -94,6 +100,8 @@ class DeviceAgent:
                 await asyncio.wait({stopped}, timeout=wait_s * random.uniform(0.5, 1.0))
         finally:
             stopped.cancel()
+            if metrics is not None:
+                await metrics.close()
 
     async def _attend_until(self, stopped: asyncio.Task[Any]) -> bool:
         """One stream to the edge server, until it ends or the agent stops."""
@@ -127,6 +135,7 @@ class DeviceAgent:
                         if why is not None:
                             raise InputError(why)
                         welcome = True
+                        self.counts["connected"] = 1.0
                         log.info("connected to %s", self.edge.name)
                         working = asyncio.create_task(self._work(stream))
                     elif what == "order":
@@ -143,6 +152,7 @@ class DeviceAgent:
                     raise InputError(f"{self.edge.name}: {error.details()}") from None
                 log.info("%s: %s", self.edge.name, reason_of(error))
             finally:
+                self.counts["connected"] = 0.0
                 if working is not None:
                     working.cancel()
             return welcome
@@ -240,6 +250,8 @@ class DeviceAgent:
         heads = {"message": head_of(result.message), "variate": head_of(variate)}
         upload = pb.Upload(key=order.key, report=report, **heads)
         log.info("%s: trained in %.3f s", words(order.key), result.train_s)
+        self.counts["orders_total"] += 1
+        self.counts |= {"train_seconds": result.train_s, "global_round": float(order.key.t + 1)}
         return Done(upload, result.message, variate)
 
     def _memory(self, run: str) -> DeviceMemory:

@@ -218,10 +218,7 @@ async def serve(
         port = grpc_server.add_secure_port(settings.listen, server_credentials(settings.files))
     except RuntimeError:
         raise FedrtError(f"{settings.listen}: cannot be listened on; is it in use?") from None
-    metrics = None
-    if settings.metrics is not None:
-        metrics = Metrics(settings.name, server.numbers)
-        await metrics.start(settings.metrics)
+    metrics = await Metrics.maybe(settings.metrics, settings.name, server.numbers)
     await grpc_server.start()
     log.info("edge-%d listens on %s", settings.number, settings.listen)
     if ready is not None:

@@ -187,7 +187,7 @@ class EdgeNode:
         counts = self.counts
         counts["orders_total"] += 1
         counts["updates_counted_total"] += sum(each.delivered for each in report.devices)
-        counts["global_round"], counts["round_seconds"] = float(order.key.t), edge_s
+        counts["global_round"], counts["round_seconds"] = float(order.key.t + 1), edge_s
         return report
 
     async def mix(self, order: pb.MixOrder) -> pb.MixReport:

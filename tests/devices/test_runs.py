@@ -9,6 +9,8 @@ import pytest
 from support.parties import six
 from support.running import running
 
+from fedrt.devices.actuators.duty import DutyCycle
+from fedrt.devices.actuators.pacer import Pacer
 from fedrt.learning.setup import make_setup
 from fedrt.learning.trainer import Trainer
 from fedrt.policies import make_policy
@@ -92,6 +94,40 @@ def test_models_and_metrics_equal_the_sequential_engine(tmp_path, case):
     for done, own in zip(rounds, metrics, strict=True):
         expected = {k: v for k, v in done.metrics.items() if k not in MEASURED}
         assert {k: own[k] for k in expected} == expected
+
+
+def test_paced_and_slowed_devices_keep_to_their_orders_and_train_the_same(tmp_path, monkeypatch):
+    scenario = six()
+    rounds, models = simulated(scenario, "ce-fedavg")
+    rates, shares = set(), set()
+
+    class Spied(Pacer):
+        def apply(self, given):
+            rates.update((share.device, round(share.rate_bps)) for share in given)
+            super().apply(given)
+
+    class Slowed(DutyCycle):
+        def apply(self, share):
+            shares.add(round(share, 9))
+            return super().apply(share)
+
+    monkeypatch.setattr("fedrt.devices.actuators.device.Pacer", Spied)
+    monkeypatch.setattr("fedrt.devices.actuators.choices.DutyCycle", Slowed)
+    with running(tmp_path, scenario) as fleet:
+        for number in range(2):
+            fleet.start_edge(number, keep_updates=True)
+        for number in range(6):
+            fleet.start_device(number, bandwidth="pacer", cpu="duty")
+        fleet.coordinate()
+    found = edge_models(tmp_path, 2)
+    for key, expected in models.items():
+        for c in range(2):
+            np.testing.assert_array_equal(found[key][c], expected[c], err_msg=str((key, c)))
+    turns = [turn for done in rounds for turn in done.edge_rounds]
+    cpu = {round(s, 9) for turn in turns for s in turn.plan.cpu_hz / turn.seen.cpu_max_hz}
+    assert shares == cpu
+    bps = [8 * t.outcome.planned.upload_bytes / t.outcome.planned.upload_s for t in turns]
+    assert rates == {(n, round(rate)) for turn in bps for n, rate in enumerate(turn)}
 
 
 MEASURED = {"wall_s", "distance_error"}

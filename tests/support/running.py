@@ -74,7 +74,7 @@ class Running:
         self._start(name, lambda stop: serve(settings, stop, port.set_result))
         self.addresses[number] = f"127.0.0.1:{port.result(LIMIT_S)}"
 
-    def start_device(self, number: int) -> None:
+    def start_device(self, number: int, **more: Any) -> None:
         """Start the agent of a device."""
         name, edge = f"device-{number}", int(edge_of_devices(self.scenario)[number])
         settings = DeviceSettings(
@@ -82,6 +82,7 @@ class Running:
             edge=self.addresses[edge],
             data=str(self.folder / "data" / f"device-{number}.npz"),
             state_folder=str(self.folder / "state" / name),
+            **more,
         )
 
         async def attend(stop: asyncio.Event) -> None:

@@ -18,6 +18,12 @@ def add(commands: Commands[Parser]) -> None:
     parser.add_argument("--scenario", metavar="FILE", help="a TOML file or a shipped scenario")
     parser.add_argument("--state", dest="state_folder", metavar="DIR", help="default: state/NAME")
     parser.add_argument("--threads", metavar="N", help="of the processor; default: 1")
+    parser.add_argument(
+        "--bandwidth", metavar="NAME", help="what enforces upload rates: pacer; default: none"
+    )
+    parser.add_argument(
+        "--cpu", metavar="NAME", help="what enforces CPU frequencies: duty; default: none"
+    )
     add_party(parser)
 
 
@@ -26,7 +32,7 @@ def run(args: argparse.Namespace) -> None:
     from fedrt.devices.common.settings import DeviceSettings
     from fedrt.devices.parties import serve_device
 
-    own = ("edge", "data", "state_folder", "threads")
+    own = ("edge", "data", "state_folder", "threads", "bandwidth", "cpu")
     settings = settings_of(DeviceSettings, args, args.name, *own)
     if not only_checked(args, settings):
         serve_device(settings)

@@ -23,7 +23,7 @@ from fedrt.quantities import SEED
 from fedrt.scenario import Scenario, load_scenario
 from fedrt.scenario.tables.fields import read_table, setting
 from fedrt.system.inputs import read_text
-from fedrt.validation import Flag, Listed, Maybe, Real, Text, Whole, problem
+from fedrt.validation import Flag, Listed, Maybe, OneOf, Real, Text, Whole, problem
 
 P = TypeVar("P", bound="PartySettings")
 
@@ -140,6 +140,10 @@ class DeviceSettings(PartySettings):
     data: str = setting(PATH, "")
     state_folder: str | None = setting(Maybe(PATH), None)
     threads: int = setting(Whole(1, 4096), 1)
+    bandwidth: str = setting(OneOf(("none", "pacer")), "none")
+    """What holds uploads to their planned rates."""
+    cpu: str = setting(OneOf(("none", "duty")), "none")
+    """What holds training to its planned CPU frequency."""
 
     @property
     def state(self) -> Path:

@@ -20,6 +20,7 @@ from fedrt.cost.uplink import upload_energy_j
 from fedrt.devices.coordinator.edges import SilentEdgeError
 from fedrt.devices.coordinator.fleet import RealFleet
 from fedrt.devices.coordinator.learned import Learned
+from fedrt.devices.coordinator.world import slower_radio
 from fedrt.devices.edge.states import global_round_of, label_of
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.learning.remote.orders import gossip_orders
@@ -81,7 +82,7 @@ class RemoteExecutor:
     # ---- training
 
     async def _train(self, seen: Observation, plan: Plan) -> list[Any]:
-        planned = price(plan, seen)
+        planned, rates = price(plan, seen), self._rates_bps(seen, plan)
         settings = self.fleet.settings
         label = label_of(seen.t, f"{seen.r:02}", self.session)
         if seen.r == 0 or not self.began:
@@ -100,7 +101,7 @@ class RemoteExecutor:
                 base=self.fleet.labels[c],
                 label=label,
                 deadline_s=deadline_s,
-                devices=[self._device(seen, plan, int(n)) for n in mine],
+                devices=[self._device(seen, plan, rates, int(n)) for n in mine],
                 coded=plan.codec is not None,
                 forget_before=self._forgettable(seen.t, c),
             )
@@ -123,7 +124,20 @@ class RemoteExecutor:
         needed = (global_round_of(labels[c]) for labels in self.began)
         return min(max(t - 2, 0), *needed)
 
-    def _device(self, seen: Observation, plan: Plan, n: int) -> pb.DeviceOrder:
+    def _rates_bps(self, seen: Observation, plan: Plan) -> FloatArray:
+        """For each device that trains, the rate of the scenario's radio in the planned bandwidth.
+
+        Without what was learned of its uploads: a rate made lower by that would be learned again.
+        """
+        as_described = slower_radio(seen, 1.0 / self.learned.upload_of(seen.device))
+        cost = price(plan, as_described)
+        rates = np.zeros(seen.num_devices)
+        np.divide(8.0 * cost.upload_bytes, cost.upload_s, out=rates, where=cost.upload_s > 0)
+        return rates
+
+    def _device(
+        self, seen: Observation, plan: Plan, rates_bps: FloatArray, n: int
+    ) -> pb.DeviceOrder:
         number = int(seen.device[n])
         codec = ""
         if plan.codec is not None and seen.menu is not None:
@@ -137,6 +151,7 @@ class RemoteExecutor:
             bandwidth_hz=float(plan.bandwidth_hz[n]),
             tx_power_w=float(power_w[n]),
             samples=self.fleet.samples.get(number, 0),
+            rate_bps=float(rates_bps[n]),
         )
 
     def _outcome(self, seen: Observation, plan: Plan, reports: list[Any]) -> Outcome:

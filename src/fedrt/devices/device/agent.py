@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
+from fedrt.devices.actuators.device import DeviceActuators
 from fedrt.devices.common.metrics import Metrics
 from fedrt.devices.common.settings import DeviceSettings
 from fedrt.devices.device.memory import DeviceMemory
@@ -74,10 +75,13 @@ class DeviceAgent:
         self.settings = settings
         scenario, seed = settings.scenario, settings.seed
         self.party = own_party(scenario, seed)
-        edge = int(draw_fleet(scenario, seed).edge_of_device[settings.number])
+        fleet = draw_fleet(scenario, seed)
+        edge = int(fleet.edge_of_device[settings.number])
         self.edge = Party("edge", f"edge-{edge}")
         given = (scenario, seed, settings.number, Path(settings.data))
         self.trainer = local_trainer(*given)
+        cpu_max_hz = float(fleet.cpu_max_hz[settings.number])
+        self.actuators = DeviceActuators.open(settings, cpu_max_hz)
         self.memory: DeviceMemory | None = None
         self.run = ""
         self.done: tuple[bytes, Done] | None = None
@@ -100,6 +104,7 @@ class DeviceAgent:
                 await asyncio.wait({stopped}, timeout=wait_s * random.uniform(0.5, 1.0))
         finally:
             stopped.cancel()
+            self.actuators.close()
             if metrics is not None:
                 await metrics.close()
 
@@ -196,9 +201,12 @@ class DeviceAgent:
             failure = pb.Failure(key=job.order.key, why=done.why)
             await stream.write(pb.FromDevice(failure=failure))
             return
+        bandwidth = self.actuators.bandwidth
+        self.actuators.begin_upload(job.order)
         await stream.write(pb.FromDevice(upload=done.upload))
         for payload in (done.message, done.variate):
-            for chunk in chunks_of(payload):
+            for chunk in chunks_of(payload, bandwidth.piece_bytes):
+                await bandwidth.wait(len(chunk))
                 await stream.write(pb.FromDevice(chunk=chunk))
 
     def _carry_out(self, job: OrderedWork) -> None:
@@ -234,7 +242,9 @@ class DeviceAgent:
         local = LocalOrder(
             order.key.t, order.key.r, order.local_steps, codec, job.correction or None
         )
-        result = trainer.train(local, job.model)
+        trainer.load()
+        with self.actuators.training(order):
+            result = trainer.train(local, job.model, self.actuators.cpu.after_step)
         trainer.settle(accepted=True)
         memory.save(order.label, trainer.state())
         memory.forget_for(order.key.t, order.remember)

@@ -52,6 +52,7 @@ class Seat:
             cpu_hz=planned.cpu_hz,
             bandwidth_hz=planned.bandwidth_hz,
             tx_power_w=planned.tx_power_w,
+            rate_bps=planned.rate_bps,
             model=head_of(round_.model),
             correction=head_of(correction),
         )

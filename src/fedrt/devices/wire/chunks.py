@@ -30,11 +30,11 @@ def head_of(payload: bytes) -> Payload:
     return Payload(length=len(payload), digest=digest_of(payload) if payload else b"")
 
 
-def chunks_of(payload: bytes) -> Iterator[bytes]:
-    """The payload in pieces; none for an empty one."""
+def chunks_of(payload: bytes, size: int = CHUNK) -> Iterator[bytes]:
+    """The payload in pieces of at most `size` bytes; none for an empty one."""
     view = memoryview(payload)
-    for start in range(0, len(view), CHUNK):
-        yield bytes(view[start : start + CHUNK])
+    for start in range(0, len(view), size):
+        yield bytes(view[start : start + size])
 
 
 async def gathered(head: Payload, most: int, next_chunk: NextChunk) -> bytes:

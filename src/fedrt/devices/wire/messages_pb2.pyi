@@ -117,7 +117,7 @@ class Welcome(_message.Message):
     def __init__(self, party: _Optional[_Union[Party, _Mapping]] = ...) -> None: ...
 
 class Order(_message.Message):
-    __slots__ = ("key", "label", "remember", "local_steps", "codec", "cpu_hz", "bandwidth_hz", "tx_power_w", "model", "correction")
+    __slots__ = ("key", "label", "remember", "local_steps", "codec", "cpu_hz", "bandwidth_hz", "tx_power_w", "model", "correction", "rate_bps")
     KEY_FIELD_NUMBER: _ClassVar[int]
     LABEL_FIELD_NUMBER: _ClassVar[int]
     REMEMBER_FIELD_NUMBER: _ClassVar[int]
@@ -128,6 +128,7 @@ class Order(_message.Message):
     TX_POWER_W_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     CORRECTION_FIELD_NUMBER: _ClassVar[int]
+    RATE_BPS_FIELD_NUMBER: _ClassVar[int]
     key: Key
     label: str
     remember: str
@@ -138,7 +139,8 @@ class Order(_message.Message):
     tx_power_w: float
     model: Payload
     correction: Payload
-    def __init__(self, key: _Optional[_Union[Key, _Mapping]] = ..., label: _Optional[str] = ..., remember: _Optional[str] = ..., local_steps: _Optional[int] = ..., codec: _Optional[str] = ..., cpu_hz: _Optional[float] = ..., bandwidth_hz: _Optional[float] = ..., tx_power_w: _Optional[float] = ..., model: _Optional[_Union[Payload, _Mapping]] = ..., correction: _Optional[_Union[Payload, _Mapping]] = ...) -> None: ...
+    rate_bps: float
+    def __init__(self, key: _Optional[_Union[Key, _Mapping]] = ..., label: _Optional[str] = ..., remember: _Optional[str] = ..., local_steps: _Optional[int] = ..., codec: _Optional[str] = ..., cpu_hz: _Optional[float] = ..., bandwidth_hz: _Optional[float] = ..., tx_power_w: _Optional[float] = ..., model: _Optional[_Union[Payload, _Mapping]] = ..., correction: _Optional[_Union[Payload, _Mapping]] = ..., rate_bps: _Optional[float] = ...) -> None: ...
 
 class Receipt(_message.Message):
     __slots__ = ("key", "accepted", "why")
@@ -217,7 +219,7 @@ class TrainOrder(_message.Message):
     def __init__(self, key: _Optional[_Union[Key, _Mapping]] = ..., base: _Optional[str] = ..., label: _Optional[str] = ..., deadline_s: _Optional[float] = ..., devices: _Optional[_Iterable[_Union[DeviceOrder, _Mapping]]] = ..., coded: _Optional[bool] = ..., forget_before: _Optional[int] = ...) -> None: ...
 
 class DeviceOrder(_message.Message):
-    __slots__ = ("number", "local_steps", "codec", "cpu_hz", "bandwidth_hz", "tx_power_w", "samples")
+    __slots__ = ("number", "local_steps", "codec", "cpu_hz", "bandwidth_hz", "tx_power_w", "samples", "rate_bps")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     LOCAL_STEPS_FIELD_NUMBER: _ClassVar[int]
     CODEC_FIELD_NUMBER: _ClassVar[int]
@@ -225,6 +227,7 @@ class DeviceOrder(_message.Message):
     BANDWIDTH_HZ_FIELD_NUMBER: _ClassVar[int]
     TX_POWER_W_FIELD_NUMBER: _ClassVar[int]
     SAMPLES_FIELD_NUMBER: _ClassVar[int]
+    RATE_BPS_FIELD_NUMBER: _ClassVar[int]
     number: int
     local_steps: int
     codec: str
@@ -232,7 +235,8 @@ class DeviceOrder(_message.Message):
     bandwidth_hz: float
     tx_power_w: float
     samples: int
-    def __init__(self, number: _Optional[int] = ..., local_steps: _Optional[int] = ..., codec: _Optional[str] = ..., cpu_hz: _Optional[float] = ..., bandwidth_hz: _Optional[float] = ..., tx_power_w: _Optional[float] = ..., samples: _Optional[int] = ...) -> None: ...
+    rate_bps: float
+    def __init__(self, number: _Optional[int] = ..., local_steps: _Optional[int] = ..., codec: _Optional[str] = ..., cpu_hz: _Optional[float] = ..., bandwidth_hz: _Optional[float] = ..., tx_power_w: _Optional[float] = ..., samples: _Optional[int] = ..., rate_bps: _Optional[float] = ...) -> None: ...
 
 class TrainReport(_message.Message):
     __slots__ = ("devices", "edge_s", "delivered_s")

@@ -5,6 +5,7 @@ What the sequential engine does, and what the stacked engine falls back to where
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -48,9 +49,16 @@ class PlainSteps:
         return torch.stack(states), torch.stack(losses)
 
     def train_device(
-        self, chosen: Tensor, augmentation: Tensor | None, given: StepInputs
+        self,
+        chosen: Tensor,
+        augmentation: Tensor | None,
+        given: StepInputs,
+        after_step: Callable[[], None] | None = None,
     ) -> Tensor:
-        """Run the local steps of one device from the loaded model; return the sum of its losses."""
+        """Run the local steps of one device from the loaded model; return the sum of its losses.
+
+        `after_step` is called after each of them.
+        """
         self.model.module.train()
         optimiser, task = self.method.optimiser_for(given), self.method.task
         # One device on the first axis.
@@ -71,4 +79,6 @@ class PlainSteps:
             torch.autograd.backward(loss)
             take_step(optimiser, parameters, gradients, state, step + 1)
             total += loss.detach()
+            if after_step is not None:
+                after_step()
         return total

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
@@ -41,6 +41,8 @@ class SequentialEngine:
         self.model, self.batches, self.augment = model, batches, augment
         self.method = method
         self.steps = PlainSteps(model, samples, method, half)
+        self.after_step: Callable[[], None] | None = None
+        """Called after every local step of every device."""
 
     def train(self, models: Tensor, order: TrainingOrder) -> Trained:
         server = EdgeServer(self.method.aggregator, self.model.num_parameters)
@@ -74,15 +76,14 @@ class SequentialEngine:
                 generator.manual_seed(seeds[n])
                 count = int(order.local_steps[n])
                 shifts = None if augmentation is None else augmentation[:count, n]
-                losses = self.steps.train_device(chosen[:count, n], shifts, own.of(n))
+                given = (chosen[:count, n], shifts, own.of(n))
+                losses = self.steps.train_device(*given, self.after_step)
                 results.loss_sum[n] = float(losses)
                 state = self.model.state()
                 results.largest[n], results.sent_bytes[n] = float(state.abs().max()), state.nbytes
                 if own.corrections is not None and results.variate is not None:
-                    given = (models[edge][None], state[None], own.corrections[n : n + 1])
-                    found = self.method.mean_gradients(
-                        order.t, *given, order.local_steps[n : n + 1]
-                    )
+                    rows = (models[edge][None], state[None], own.corrections[n : n + 1])
+                    found = self.method.mean_gradients(order.t, *rows, order.local_steps[n : n + 1])
                     results.variate[n] = found[0]
                 if uplink is not None:
                     uplink.send_one(n, models, edge, state)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -62,12 +63,17 @@ class DeviceSteps:
         return DeviceSteps(parts, engine, number)
 
     def train(
-        self, order: LocalOrder, model: bytes, left: NDArray[Any] | None
+        self,
+        order: LocalOrder,
+        model: bytes,
+        left: NDArray[Any] | None,
+        after_step: Callable[[], None] | None = None,
     ) -> tuple[LocalResult, NDArray[Any] | None]:
         """What a device sends after the steps of an order, and what its message then leaves."""
         parts = self.parts
         start = parts.unpack(model, "the model")
         whole = self._order(order)
+        self.engine.after_step = after_step
         began = time.monotonic()
         with DRAWING, model_code(parts.model.module):
             rows, results = self.engine.train_rows(start[None], whole)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,6 +79,10 @@ class LocalTrainer:
 
         return DeviceSteps.open(self.scenario, self.seed, self.number, self.own)
 
+    def load(self) -> DeviceSteps:
+        """Load torch and the model, so that the first training takes no longer than others."""
+        return self.steps
+
     @property
     def model_digest(self) -> str:
         """The digest of the architecture. Loads torch."""
@@ -89,11 +93,16 @@ class LocalTrainer:
         """The length of a whole model. Loads torch."""
         return self.steps.parts.model_bytes
 
-    def train(self, order: LocalOrder, model: bytes) -> LocalResult:
-        """Carry out the local steps of an order from a model, and code what is sent of them."""
+    def train(
+        self, order: LocalOrder, model: bytes, after_step: Callable[[], None] | None = None
+    ) -> LocalResult:
+        """Carry out the local steps of an order from a model, and code what is sent of them.
+
+        `after_step` is called after each step; the time that it takes is training time.
+        """
         if order.problem is not None:
             raise MessageError(order.problem)
-        result, self.pending = self.steps.train(order, model, self.left)
+        result, self.pending = self.steps.train(order, model, self.left, after_step)
         return result
 
     def settle(self, accepted: bool = True) -> None:

@@ -14,6 +14,7 @@ say more, one on each line:
                                   unless with --as-shown
     <!-- first: CODE -->          run before it, in the block's own language
     <!-- file: NAME -->           the file that the block is
+    <!-- party -->                of a TOML block: settings of a party, which a command checks later
     <!-- fails: CODE -->          the exit code with which its last command must end
     <!-- output -->               of a text block: what the block before it prints; a line `...`
                                   stands for any others
@@ -45,7 +46,7 @@ BLOCK = re.compile(
     r"((?:^<!--(?:(?!-->).)*-->\n)*)^```([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE
 )
 MARK = re.compile(
-    r"<!-- (not run|long|small|first|file|fails|output)(?::\s(.*?))?\s?-->", re.DOTALL
+    r"<!-- (not run|long|small|first|file|party|fails|output)(?::\s(.*?))?\s?-->", re.DOTALL
 )
 WIDTH = "100"
 """Columns of the terminal whose output the pages show."""
@@ -158,7 +159,8 @@ class Reader:
 
         if block.file:
             self._write(block)
-            fedrt.check(self.folder / block.file)
+            if "party" not in block.marks:
+                fedrt.check(self.folder / block.file)
             return
         part = self.folder / "part.toml"
         first = block.marks.get("first", "")

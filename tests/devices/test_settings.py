@@ -60,7 +60,9 @@ DEVICE0 = "--certificate device-device-0/device-0.pem --key device-device-0/devi
 def test_nothing_is_wrong(line, capsys):
     assert main(line.split()) == 0
     said = capsys.readouterr()
-    assert said.out == f"{line.split()[0 if 'coordinator' in line else 1]}: nothing is wrong\n"
+    name = line.split()[0 if line == COORDINATOR else 1]
+    belongs = "; it belongs to edge-0" if line == DEVICE else ""
+    assert said.out == f"{name}: nothing is wrong{belongs}\n"
     assert said.err == ""
 
 

@@ -61,5 +61,6 @@ def only_checked(args: argparse.Namespace, settings: Any) -> bool:
     from fedrt.devices.parties import check
 
     check(settings, data=True)
-    print(f"{settings.name}: nothing is wrong")
+    belongs = f"; it belongs to {settings.own_edge}" if settings.role == "device" else ""
+    print(f"{settings.name}: nothing is wrong{belongs}")
     return True

@@ -24,6 +24,7 @@ from fedrt.scenario import Scenario, load_scenario
 from fedrt.scenario.tables.fields import read_table, setting
 from fedrt.system.inputs import read_text
 from fedrt.validation import Flag, Listed, Maybe, OneOf, Real, Text, Whole, problem
+from fedrt.world.fleet import edge_of_devices
 
 P = TypeVar("P", bound="PartySettings")
 
@@ -144,6 +145,11 @@ class DeviceSettings(PartySettings):
     """What holds uploads to their planned rates."""
     cpu: str = setting(OneOf(("none", "duty")), "none")
     """What holds training to its planned CPU frequency."""
+
+    @property
+    def own_edge(self) -> str:
+        """The name of the edge server that the scenario gives the device to."""
+        return f"edge-{edge_of_devices(self.scenario)[self.number]}"
 
     @property
     def state(self) -> Path:

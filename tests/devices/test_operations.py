@@ -139,8 +139,9 @@ def test_parties_end_well_and_log_json_without_keys(tmp_path, number):
         address = listening["message"].rpartition(" ")[2]
         data = str(tmp_path / "data" / "device-0.npz")
         device = command(fleet, "device", "device-0", "--edge", address, "--data", data)
-        lines = [listening, json.loads(device.stderr.readline())]
-        assert lines[1]["message"] == "connected to edge-0"
+        lines = [listening]
+        while lines[-1]["message"] != "connected to edge-0":
+            lines.append(json.loads(device.stderr.readline()))
         for party in (device, edge):
             party.send_signal(number)
             rest = party.communicate(timeout=LIMIT_S)[1]

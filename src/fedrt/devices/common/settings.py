@@ -45,7 +45,7 @@ class PartySettings:
     key: str | None = setting(Maybe(PATH), None)
     """Default: the party's name with .key, in the folder of `ca`."""
     revoked: str | None = setting(Maybe(PATH), None)
-    """The list of revoked certificates. Default: revoked.pem beside `ca`, if it is there."""
+    """The list of revoked certificates. Default: revoked.pem beside `ca`."""
     log_json: bool = setting(Flag(), False)
     metrics: str | None = setting(Maybe(ADDRESS), None)
     """HOST:PORT or PORT of /healthz and /metrics; a port alone is on loopback."""
@@ -72,7 +72,7 @@ class PartySettings:
             ca=Path(self.ca),
             certificate=Path(self.certificate or folder / f"{self.name}.pem"),
             key=Path(self.key or folder / f"{self.name}.key"),
-            revoked=revoked if self.revoked is not None or revoked.exists() else None,
+            revoked=revoked,
         )
 
     @property

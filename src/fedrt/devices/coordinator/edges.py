@@ -44,15 +44,16 @@ class EdgeCalls:
 
     def __init__(self, addresses: tuple[str, ...], files: Files, most: int) -> None:
         self.addresses, self.files, self.most = addresses, files, most
-        self.channels: dict[int, Any] = {}
+        self.channels: dict[int, tuple[Any, Any]] = {}
         self.question: Callable[[], pb.Question] | None = None
         """What an edge server is asked to join the run."""
 
     def _channel(self, c: int) -> Any:
-        if c not in self.channels:
+        stamps, held = self.files.stamps(), self.channels.get(c)
+        if held is None or held[0] != stamps:
             expect = Party("edge", f"edge-{c}")
-            self.channels[c] = open_channel(self.addresses[c], self.files, expect)
-        return self.channels[c]
+            held = self.channels[c] = (stamps, open_channel(self.addresses[c], self.files, expect))
+        return held[1]
 
     async def ask(self, c: int, name: str, request: Any, seconds: float) -> Any:
         """The answer of an edge server; the call is made again until there is one.
@@ -99,7 +100,7 @@ class EdgeCalls:
 
     async def close(self) -> None:
         """Close all channels."""
-        for channel in self.channels.values():
+        for _, channel in self.channels.values():
             await channel.close()
 
 

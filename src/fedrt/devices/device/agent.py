@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+MOST_MODEL = 2**32
+"""Bytes of the largest model that a device takes."""
 SHORTEST_S, LONGEST_S = 0.2, 15.0
 """Waits between two tries to reach the edge server; each is twice the last, with jitter."""
 COUNTS = ("connected", "orders_total", "train_seconds", "global_round")
@@ -174,8 +176,8 @@ class DeviceAgent:
                 raise BrokenPayloadError("an order that ends too early")
             return bytes(message.chunk)
 
-        model = await gathered(order.model, 2**36, chunk)
-        correction = await gathered(order.correction, 2**36, chunk)
+        model = await gathered(order.model, MOST_MODEL, chunk)
+        correction = await gathered(order.correction, MOST_MODEL, chunk)
         return OrderedWork(order, model, correction, time.monotonic() - began)
 
     async def _work(self, stream: Any) -> None:

@@ -53,16 +53,17 @@ class PeerLinks:
 
     def __init__(self, files: Files, most: int) -> None:
         self.files, self.most = files, most
-        self.channels: dict[tuple[int, str], Any] = {}
+        self.channels: dict[tuple[int, str], tuple[Any, Any]] = {}
         self.made = Bell()
 
     def channel(self, number: int, address: str) -> Any:
-        """The channel to a peer, opened when it is first used."""
-        key = (number, address)
-        if key not in self.channels:
+        """The channel to a peer; another one when certificates or revocations have changed."""
+        key, stamps = (number, address), self.files.stamps()
+        held = self.channels.get(key)
+        if held is None or held[0] != stamps:
             expect = Party("edge", f"edge-{number}")
-            self.channels[key] = open_channel(address, self.files, expect)
-        return self.channels[key]
+            held = self.channels[key] = (stamps, open_channel(address, self.files, expect))
+        return held[1]
 
     async def answering(self, peers: Iterable[pb.Peer]) -> list[int]:
         """The numbers of the peers that can be reached now."""
@@ -114,7 +115,7 @@ class PeerLinks:
 
     async def close(self) -> None:
         """Close all channels."""
-        for channel in self.channels.values():
+        for _, channel in self.channels.values():
             await channel.close()
 
 

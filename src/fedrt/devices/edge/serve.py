@@ -18,7 +18,7 @@ from fedrt.devices.edge.states import OtherRunError
 from fedrt.devices.security import Access, Gate, Limits, caller, server_credentials
 from fedrt.devices.security.gate import UnreadableMessageError
 from fedrt.devices.wire import messages_pb2 as pb
-from fedrt.devices.wire.chunks import BrokenPayloadError
+from fedrt.devices.wire.chunks import MOST_MESSAGE, BrokenPayloadError
 from fedrt.devices.wire.party import difference, with_model
 from fedrt.devices.wire.services import NOT_JOINED, handlers
 from fedrt.errors import FedrtError
@@ -31,7 +31,7 @@ STOP_S = 5.0
 """Calls that are under way get this long when the server stops."""
 CHECK_S = 2.0
 """How often a stream is looked at whose device may have connected again."""
-LIMITS = Limits(calls_per_s=200.0, burst=400)
+LIMITS = Limits(message_bytes=MOST_MESSAGE, calls_per_s=200.0, burst=400)
 """Peers ask for every step of a gossip."""
 MOST_SAMPLES = 10**9
 """What a device may say to have; its weight in averages may depend on it."""
@@ -211,8 +211,9 @@ async def serve(
     server.keep_updates = settings.keep_updates
     server.links = PeerLinks(settings.files, settings.most_bytes)
     services = EdgeServices(server, scenario, seed, stop)
-    gate = Gate(settings.files, services.rules(), LIMITS)
-    grpc_server = grpc.aio.server(interceptors=[gate.interceptor], options=LIMITS.server_options())
+    limits = LIMITS.for_this_process()
+    gate = Gate(settings.files, services.rules(), limits)
+    grpc_server = grpc.aio.server(interceptors=[gate.interceptor], options=limits.server_options())
     grpc_server.add_generic_rpc_handlers(services.all())
     try:
         port = grpc_server.add_secure_port(settings.listen, server_credentials(settings.files))

@@ -161,9 +161,8 @@ class EdgeNode:
             results,
         )
         came = averaged.devices.tolist()
-        for place, number in enumerate(came):
-            if averaged.refused[place] == ACCEPTED:
-                self.remembered[number] = order.label
+        # As in the simulator: what a message left out is left over, also if it was an outlier.
+        self.remembered |= dict.fromkeys(came, order.label)
         edge_s = time.monotonic() - round_.began
         last_s = max((update.at_s for update in round_.updates.values()), default=0.0)
         report = pb.TrainReport(edge_s=edge_s, delivered_s=last_s)

@@ -23,9 +23,7 @@ def add_party(parser: Parser) -> None:
     parser.add_argument("--ca", metavar="FILE", help="whom to trust; default: ca.pem")
     parser.add_argument("--certificate", metavar="FILE", help="default: NAME.pem beside --ca")
     parser.add_argument("--key", metavar="FILE", help="default: NAME.key beside --ca")
-    parser.add_argument(
-        "--revoked", metavar="FILE", help="default: revoked.pem beside --ca"
-    )
+    parser.add_argument("--revoked", metavar="FILE", help="default: revoked.pem beside --ca")
     parser.add_argument(
         "--log-json", action="store_true", default=None, help="log one JSON object a line"
     )

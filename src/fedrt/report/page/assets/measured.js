@@ -84,7 +84,7 @@ function fleetWords(run) {
   const silent = fleet.answering.flatMap((answers, c) => (answers ? [] : [c]));
   if (silent.length) words.push("; ", marked(`▲ no answer from edge ${silent.length > 1 ? "servers" : "server"} ${silent.join(", ")}`, "over"));
   else words.push("; no edge server is silent");
-  if (fleet.late.length) words.push("; ", marked(`▲ late in the last round: ${sayFew(fleet.late)}`, "over"));
+  if (fleet.late.length) words.push("; ", marked(`▲ late in the last round: device ${sayFew(fleet.late)}`, "over"));
   else words.push("; nobody was late in the last round");
   return words;
 }

@@ -110,7 +110,7 @@ class Fleet:
                 self.command(name, *more),
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, "OMP_NUM_THREADS": "1"},
+                env=environment(),
             )
 
     def kill(self, name: str) -> None:
@@ -128,6 +128,13 @@ class Fleet:
     def resident_bytes(self, name: str) -> int:
         """The memory that a party has in use."""
         return resident_bytes(self.processes[name].pid)
+
+
+def environment() -> dict[str, str]:
+    """The environment of a party: one thread, and the models of tests on its path."""
+    tests = str(Path(__file__).parents[1] / "tests")
+    path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), tests]))
+    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
 
 
 def resident_bytes(pid: int) -> int:

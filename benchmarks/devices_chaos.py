@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -21,6 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from devices_fleet import CuttingProxy, Fleet, machine, small
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from support.replayed import check_run
 
 PAUSE_S = 1.0
 """The longest that a killed party stays away."""
@@ -53,7 +57,7 @@ class Campaign:
         log = self.fleet.folder / "coordinator.log"
         text = log.read_text(errors="replace") if log.exists() else ""
         found = [line.split()[2] for line in text.splitlines() if line.startswith("global round ")]
-        return max((int(each.rstrip(":")) + 1 for each in found), default=0)
+        return max((int(each.rstrip(":")) for each in found), default=0)
 
     @property
     def cuts(self) -> int:
@@ -115,8 +119,6 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="a new folder in which everything stays")
     parser.add_argument("--save", type=Path)
     args = parser.parse_args()
-    from devices_replay import check_run
-
     with tempfile.TemporaryDirectory() as scratch:
         folder = args.keep or Path(scratch)
         folder.mkdir(exist_ok=True)

@@ -101,7 +101,7 @@ class Fleet:
             words += ["--edge", f"127.0.0.1:{door}"]
             words += ["--data", str(self.folder / "data" / f"{name}.npz")]
         words += ["--ca", str(files.ca), "--certificate", str(files.certificate)]
-        return [*words, "--key", str(files.key), *more]
+        return [*words, "--key", str(files.key), "--allow-code", *more]
 
     def start(self, name: str, *more: str) -> None:
         """Start a party; what it says goes to a file."""

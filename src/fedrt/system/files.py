@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.errors import FedrtError, InfeasibleError, InputError, reason
-from fedrt.system.torn import torn_file, torn_folder
+from fedrt.system.torn import TORN, torn_file, torn_folder
 
 Complaints = tuple[type[FedrtError], ...]
 COMPLAINTS: Complaints = (InputError, InfeasibleError)
@@ -32,6 +32,24 @@ def write_whole(path: Path, write: Callable[[Path], None]) -> None:
             temporary.chmod(0o644)
             temporary.replace(path)
     except (OSError, UnicodeEncodeError) as error:
+        raise FedrtError(f"{path}: cannot be written: {reason(error)}") from error
+
+
+def write_alone(path: Path, content: bytes) -> None:
+    """Write a file atomically in a folder that no other process writes to, one thread a name.
+
+    Does not look for what killed processes have left, which takes the longer the more files there
+    are: `clear_torn` once, at the start, does.
+    """
+    temporary = path.with_name(f".{path.name}{TORN}")
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
         raise FedrtError(f"{path}: cannot be written: {reason(error)}") from error
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from fedrt.errors import FedrtError
-from fedrt.system.files import make_folder, write_arrays, write_whole
+from fedrt.system.files import make_folder, write_alone, write_arrays
 from fedrt.system.inputs import read_arrays, read_bytes
 from fedrt.system.torn import clear_torn
 
@@ -61,7 +61,7 @@ class States:
     def save(self, label: str, arrays: Arrays, report: bytes) -> None:
         """Save a state and the report on how it was reached; the report last."""
         write_arrays(self._path(label, "npz"), arrays)
-        self._write(self._path(label, "report"), report)
+        write_alone(self._path(label, "report"), report)
 
     def load(self, label: str) -> Arrays:
         """A saved state; an error if it is not there or damaged."""
@@ -73,11 +73,11 @@ class States:
 
     def save_order(self, label: str, order: bytes) -> None:
         """Keep the order that leads to a state, for whoever wants to check the average."""
-        self._write(self._path(label, "order"), order)
+        write_alone(self._path(label, "order"), order)
 
     def save_update(self, label: str, number: int, update: bytes) -> None:
         """Keep a device's update, before it is acknowledged."""
-        self._write(self._path(label, f"{number}.update"), update)
+        write_alone(self._path(label, f"{number}.update"), update)
 
     def updates(self, label: str) -> dict[int, bytes]:
         """The updates that were acknowledged on the way to a state, by device."""
@@ -88,7 +88,7 @@ class States:
 
     def save_step(self, label: str, step: int, neighbour: int, message: bytes) -> None:
         """Keep what a neighbour gets in a gossip step."""
-        self._write(self._path(label, f"{step}-{neighbour}.step"), message)
+        write_alone(self._path(label, f"{step}-{neighbour}.step"), message)
 
     def step(self, label: str, step: int, neighbour: int) -> bytes | None:
         """What a neighbour gets in a gossip step; None if it has not been made yet."""
@@ -106,10 +106,3 @@ class States:
 
     def _path(self, label: str, end: str) -> Path:
         return self.folder / f"{label}.{end}"
-
-    @staticmethod
-    def _write(path: Path, content: bytes) -> None:
-        def fill(temporary: Path) -> None:
-            temporary.write_bytes(content)
-
-        write_whole(path, fill)

@@ -13,7 +13,7 @@ import numpy as np
 from fedrt import __version__
 from fedrt.errors import InputError
 from fedrt.report.answers.comparisons import compared, comparison_answer
-from fedrt.report.devices.measured import fleet_now
+from fedrt.report.devices.measured import LIVE, fleet_now
 from fedrt.report.page.cache import Cache
 from fedrt.report.page.curves import (
     Line,
@@ -270,6 +270,8 @@ def _configs(lines: Sequence[Line]) -> list[dict[str, Any]]:
 def _again(lines: Sequence[Line]) -> str:
     """A command that repeats these runs from the saved config, into a new folder."""
     runs = [run for line in lines for run in line.runs]
+    if (runs[0].path / LIVE).is_file():
+        return runs[0].command  # on real devices: nothing but their coordinator's command does
     config = str(runs[0].path / "config.toml")
     policies = list(dict.fromkeys(run.said.policy for run in runs))
     seeds = sorted({run.said.seed for run in runs})

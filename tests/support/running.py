@@ -82,7 +82,7 @@ class Running:
             edge=self.addresses[edge],
             data=str(self.folder / "data" / f"device-{number}.npz"),
             state_folder=str(self.folder / "state" / name),
-            **more,
+            **({"meter": "none"} | more),
         )
 
         async def attend(stop: asyncio.Event) -> None:

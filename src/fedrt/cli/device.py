@@ -22,7 +22,12 @@ def add(commands: Commands[Parser]) -> None:
         "--bandwidth", metavar="NAME", help="what enforces upload rates: pacer; default: none"
     )
     parser.add_argument(
-        "--cpu", metavar="NAME", help="what enforces CPU frequencies: duty; default: none"
+        "--cpu",
+        metavar="NAME",
+        help="duty, cgroup or cpufreq: enforces CPU frequencies; default: none",
+    )
+    parser.add_argument(
+        "--meter", metavar="NAME", help="of energy: rapl, ina, hwmon, none; default: what is there"
     )
     add_party(parser)
 
@@ -32,7 +37,7 @@ def run(args: argparse.Namespace) -> None:
     from fedrt.devices.common.settings import DeviceSettings
     from fedrt.devices.parties import serve_device
 
-    own = ("edge", "data", "state_folder", "threads", "bandwidth", "cpu")
+    own = ("edge", "data", "state_folder", "threads", "bandwidth", "cpu", "meter")
     settings = settings_of(DeviceSettings, args, args.name, *own)
     if not only_checked(args, settings):
         serve_device(settings)

@@ -22,6 +22,10 @@ def add(commands: Commands[Parser]) -> None:
         default=None,
         help="keep the updates and states of past rounds, to look at",
     )
+    parser.add_argument(
+        "--bandwidth", metavar="NAME", help="tc: holds uploads to their rates; default: none"
+    )
+    parser.add_argument("--interface", metavar="NAME", help="for tc; default: eth0")
     add_party(parser)
 
 
@@ -30,7 +34,7 @@ def run(args: argparse.Namespace) -> None:
     from fedrt.devices.common.settings import EdgeSettings
     from fedrt.devices.parties import serve_edge
 
-    own = ("listen", "state_folder", "keep_updates")
+    own = ("listen", "state_folder", "keep_updates", "bandwidth", "interface")
     settings = settings_of(EdgeSettings, args, args.name, *own)
     if not only_checked(args, settings):
         serve_edge(settings)

@@ -27,7 +27,10 @@ class BandwidthActuator:
     """Holds uploads to their rates; this one lets them be."""
 
     def apply(self, shares: Sequence[UplinkShare]) -> None:
-        """Set the rates of a round, before its first byte."""
+        """Set the rates of a round, before its first byte; those of the last round go."""
+
+    def add(self, share: UplinkShare) -> None:
+        """Set the rate of one device more, which came later or from another address."""
 
     @property
     def piece_bytes(self) -> int:

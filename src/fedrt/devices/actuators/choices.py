@@ -1,19 +1,84 @@
-"""The actuators by the names that settings have."""
+"""The actuators by the names that settings have; what cannot be enforced is said here."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from pathlib import Path
 
-from fedrt.devices.actuators.base import CpuActuator
+from fedrt.devices.actuators.base import BandwidthActuator, CpuActuator
+from fedrt.devices.actuators.cgroup import CgroupQuota, clean_cgroup, find_home
+from fedrt.devices.actuators.cpufreq import CpuFrequency, clean_cpufreq, policies
 from fedrt.devices.actuators.duty import DutyCycle
-from fedrt.devices.common.settings import DeviceSettings
+from fedrt.devices.actuators.leftovers import Leftovers
+from fedrt.devices.actuators.tc import TrafficControl, clean_tc
+from fedrt.devices.common.settings import DeviceSettings, EdgeSettings
+from fedrt.errors import FedrtError
 
 log = logging.getLogger(__name__)
 
+CGROUPS, OWN_GROUP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+CPUS = Path("/sys/devices/system/cpu")
+CLEANERS = {"cgroup": clean_cgroup, "cpufreq": clean_cpufreq, "tc": clean_tc}
+PROBE = 0.5
+"""The share at which an actuator of the CPU is tried at the start."""
 
-def open_cpu(settings: DeviceSettings) -> CpuActuator:
-    """The actuator of a device's CPU; says in one line what will not be enforced."""
-    if settings.cpu == "duty":
-        return DutyCycle()
-    log.info("cpu: planned frequencies are not enforced on this device")
-    return CpuActuator()
+
+class MissingPartError(FedrtError):
+    """The machine lacks what an actuator needs."""
+
+
+def open_cpu(settings: DeviceSettings, leftovers: Leftovers) -> CpuActuator:
+    """The actuator of a device's CPU, tried once; says in one line if nothing will be enforced."""
+    if settings.cpu == "none":
+        log.info("cpu: planned frequencies are not enforced on this device")
+        return CpuActuator()
+    try:
+        actuator = CPU[settings.cpu](settings, leftovers)
+        actuator.apply(PROBE)
+        actuator.undo()
+    except (OSError, ValueError, FedrtError) as error:
+        why = f"{settings.cpu} cannot be used: {error}"
+        log.warning("cpu: planned frequencies are not enforced on this device: %s", why)
+        return CpuActuator()
+    return actuator
+
+
+def _duty(_settings: DeviceSettings, _leftovers: Leftovers) -> CpuActuator:
+    return DutyCycle()
+
+
+def _cgroup(settings: DeviceSettings, leftovers: Leftovers) -> CpuActuator:
+    home = find_home(CGROUPS, OWN_GROUP)
+    if home is None:
+        raise MissingPartError("there is no control group with a CPU controller")
+    return CgroupQuota(home, settings.name, leftovers, settings.threads)
+
+
+def _cpufreq(_settings: DeviceSettings, leftovers: Leftovers) -> CpuActuator:
+    folders = policies(CPUS)
+    if not folders:
+        raise MissingPartError("this machine's CPU frequency cannot be set")
+    return CpuFrequency(folders, leftovers)
+
+
+CPU: dict[str, Callable[[DeviceSettings, Leftovers], CpuActuator]] = {
+    "duty": _duty,
+    "cgroup": _cgroup,
+    "cpufreq": _cpufreq,
+}
+
+
+def open_uplinks(settings: EdgeSettings, port: int, leftovers: Leftovers) -> BandwidthActuator:
+    """The actuator of an edge server; says in one line if nothing will be enforced."""
+    if settings.bandwidth == "none":
+        log.info("bandwidth: planned shares are not enforced on this server")
+        return BandwidthActuator()
+    actuator = TrafficControl(settings.interface, port, leftovers)
+    try:
+        actuator.open()
+    except FedrtError as error:
+        actuator.undo()
+        log.warning("bandwidth: planned shares are not enforced on this server: %s", error)
+        return BandwidthActuator()
+    return actuator

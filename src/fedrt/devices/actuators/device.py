@@ -8,12 +8,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from fedrt.devices.actuators.base import BandwidthActuator, CpuActuator, UplinkShare
-from fedrt.devices.actuators.choices import open_cpu
+from fedrt.devices.actuators.choices import CLEANERS, open_cpu
+from fedrt.devices.actuators.leftovers import Leftovers
+from fedrt.devices.actuators.meters import Meter, find_meter
 from fedrt.devices.actuators.pacer import Pacer
 from fedrt.devices.common.settings import DeviceSettings
-from fedrt.devices.wire.messages_pb2 import Order
+from fedrt.devices.wire.messages_pb2 import Order, Report
 
 log = logging.getLogger(__name__)
+
+CLOSE = 1.05
+"""A share that is read back may be greater by this factor: kernels round."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,7 @@ class DeviceActuators:
     cpu: CpuActuator
     number: int
     cpu_max_hz: float
+    meter: Meter | None = None
 
     @staticmethod
     def open(settings: DeviceSettings, cpu_max_hz: float) -> DeviceActuators:
@@ -31,18 +37,43 @@ class DeviceActuators:
         bandwidth = Pacer() if settings.bandwidth == "pacer" else BandwidthActuator()
         if settings.bandwidth == "none":
             log.info("bandwidth: planned shares are not enforced on this device")
-        cpu = open_cpu(settings)
-        return DeviceActuators(bandwidth, cpu, settings.number, cpu_max_hz)
+        leftovers = Leftovers(settings.state)
+        leftovers.undo(CLEANERS)
+        cpu = open_cpu(settings, leftovers)
+        meter = None if settings.meter == "none" else find_meter(kind=settings.meter)
+        log.info("energy: %s", "modelled" if meter is None else f"measured by {meter.words}")
+        return DeviceActuators(bandwidth, cpu, settings.number, cpu_max_hz, meter)
 
     @contextmanager
-    def training(self, order: Order) -> Iterator[None]:
-        """Hold the CPU to the share of an order while the block runs."""
-        share = order.cpu_hz / self.cpu_max_hz if order.cpu_hz > 0 else 1.0
-        self.cpu.apply(share)
+    def training(self, order: Order) -> Iterator[Report]:
+        """Hold the CPU to the share of an order while the block runs.
+
+        Gives a report that has the joules of the block afterwards, if there is a meter.
+        """
+        report = Report()
+        self._hold(order.cpu_hz / self.cpu_max_hz if order.cpu_hz > 0 else 1.0)
+        if self.meter is not None:
+            self.meter.start()
         try:
-            yield
+            yield report
         finally:
-            self.cpu.undo()
+            joules = None if self.meter is None else self.meter.stop()
+            if joules is not None:
+                report.joules, report.metered = joules, True
+            try:
+                self.cpu.undo()
+            except OSError as error:
+                log.warning("cpu: the share of this round stays: %s", error)
+
+    def _hold(self, share: float) -> None:
+        """Hold the CPU to a share, and say if it is another one."""
+        try:
+            found = self.cpu.apply(share)
+        except OSError as error:
+            log.warning("cpu: the planned frequency is not enforced: %s", error)
+            return
+        if found > CLOSE * share and type(self.cpu) is not CpuActuator:
+            log.warning("cpu: a share of %.3f was asked for, and is %.3f", share, found)
 
     def begin_upload(self, order: Order) -> None:
         """Set the rate of the upload that follows."""

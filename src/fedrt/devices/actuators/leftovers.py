@@ -8,11 +8,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from fedrt.errors import FedrtError
 from fedrt.system.files import make_folder, write_json
 
 log = logging.getLogger(__name__)
 
 FILE = "enforced.json"
+
+WRONG = (OSError, LookupError, TypeError, AttributeError, ValueError, FedrtError)
+"""What comes of a file that was changed by hand, or of a machine that was."""
 
 Clean = Callable[[Mapping[str, Any]], None]
 
@@ -60,7 +64,7 @@ class Leftovers:
             try:
                 cleaners[name](what)
                 log.info("%s: undone what an earlier process had set up", name)
-            except (OSError, KeyError, TypeError, ValueError) as error:
+            except WRONG as error:
                 log.warning("%s: what an earlier process had set up stays: %s", name, error)
                 continue
             self.drop(name)

@@ -116,6 +116,10 @@ class EdgeSettings(PartySettings):
     """Where states are kept. Default: state/NAME."""
     keep_updates: bool = setting(Flag(), False)
     """Whether updates and states of past rounds stay there, to be looked at."""
+    bandwidth: str = setting(OneOf(("none", "tc")), "none")
+    """What holds the uploads of devices to their planned rates."""
+    interface: str = setting(Text(15), "eth0")
+    """The network interface on which devices reach this server; for `tc`."""
     most_model_bytes: int = setting(Whole(1000, 2**36), 2**31)
 
     @property
@@ -127,7 +131,10 @@ class EdgeSettings(PartySettings):
         return self.most_model_bytes
 
     def problems(self) -> list[str]:
-        return [*super().problems(), *address_problems("listen", self.listen)]
+        found = [*super().problems(), *address_problems("listen", self.listen)]
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}", self.interface):
+            found.append(problem("interface", self.interface, "the name of a network interface"))
+        return found
 
     def _check_name(self, scenario: Scenario) -> None:
         _check_number("edge", self.name, scenario.fleet.num_edges)
@@ -143,8 +150,10 @@ class DeviceSettings(PartySettings):
     threads: int = setting(Whole(1, 4096), 1)
     bandwidth: str = setting(OneOf(("none", "pacer")), "none")
     """What holds uploads to their planned rates."""
-    cpu: str = setting(OneOf(("none", "duty")), "none")
+    cpu: str = setting(OneOf(("none", "duty", "cgroup", "cpufreq")), "none")
     """What holds training to its planned CPU frequency."""
+    meter: str = setting(OneOf(("auto", "rapl", "ina", "hwmon", "none")), "auto")
+    """What measures the energy of training; it is modelled where there is nothing."""
 
     @property
     def own_edge(self) -> str:

@@ -224,7 +224,7 @@ class RemoteExecutor:
             compute_s=found["train_s"],
             upload_s=found["upload_s"],
             compute_j=np.where(metered, found["joules"], compute_j),
-            upload_j=np.where(metered, 0.0, upload_energy_j(found["upload_s"], power_w)),
+            upload_j=upload_energy_j(found["upload_s"], power_w),  # no meter's report has it
             edge_time_s=edge_time_s,
             backhaul_s=np.zeros(seen.num_edges),
             upload_bytes=found["upload_bytes"],

@@ -245,7 +245,7 @@ class DeviceAgent:
             order.key.t, order.key.r, order.local_steps, codec, job.correction or None
         )
         trainer.load()
-        with self.actuators.training(order):
+        with self.actuators.training(order) as spent:
             result = trainer.train(local, job.model, self.actuators.cpu.after_step)
         trainer.settle(accepted=True)
         memory.save(order.label, trainer.state())
@@ -258,6 +258,8 @@ class DeviceAgent:
             largest=result.largest,
             update_norm=result.update_norm,
             left_norm=result.left_norm,
+            joules=spent.joules,
+            metered=spent.metered,
         )
         heads = {"message": head_of(result.message), "variate": head_of(variate)}
         upload = pb.Upload(key=order.key, report=report, **heads)

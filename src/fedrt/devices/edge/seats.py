@@ -10,6 +10,8 @@ from typing import Any
 
 import grpc
 
+from fedrt.devices.actuators.base import UplinkShare
+from fedrt.devices.actuators.tc import address_of
 from fedrt.devices.edge.rounds import OpenRound, ReceivedUpdate
 from fedrt.devices.security.gate import UnreadableMessageError
 from fedrt.devices.wire.chunks import BrokenPayloadError, chunks_of, gathered, head_of
@@ -36,6 +38,7 @@ class Seat:
     def __init__(self, number: int, context: Any, samples: int) -> None:
         self.number, self.context, self.samples = number, context, samples
         self.writing = asyncio.Lock()
+        self.address = address_of(context.peer())
         self.since = time.monotonic()
 
     async def order(self, round_: OpenRound) -> None:
@@ -61,6 +64,11 @@ class Seat:
             for payload in (round_.model, correction):
                 for chunk in chunks_of(payload):
                     await self.context.write(ToDevice(chunk=chunk))
+
+    def share(self, round_: OpenRound) -> UplinkShare:
+        """The rate that the plan of a round gives the device."""
+        planned = {each.number: each.rate_bps for each in round_.order.devices}
+        return UplinkShare(self.number, planned[self.number], self.address)
 
     async def receipt(self, key: Key, why: str = "") -> None:
         """Tell the device whether its update counts."""

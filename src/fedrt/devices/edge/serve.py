@@ -9,8 +9,11 @@ from typing import Any
 
 import grpc
 
+from fedrt.devices.actuators.choices import CLEANERS, open_uplinks
+from fedrt.devices.actuators.leftovers import Leftovers
 from fedrt.devices.common.metrics import Metrics
 from fedrt.devices.common.settings import EdgeSettings
+from fedrt.devices.common.threads import in_thread
 from fedrt.devices.edge.links import LostLinkError, PeerLinks
 from fedrt.devices.edge.seats import GREETING_S, GoneError, Seat, pieces
 from fedrt.devices.edge.server import EdgeNode
@@ -219,6 +222,9 @@ async def serve(
         port = grpc_server.add_secure_port(settings.listen, server_credentials(settings.files))
     except RuntimeError:
         raise FedrtError(f"{settings.listen}: cannot be listened on; is it in use?") from None
+    leftovers = Leftovers(settings.state)
+    await in_thread(leftovers.undo, CLEANERS)
+    server.uplinks = await in_thread(open_uplinks, settings, port, leftovers)
     metrics = await Metrics.maybe(settings.metrics, settings.name, server.numbers)
     await grpc_server.start()
     log.info("edge-%d listens on %s", settings.number, settings.listen)
@@ -231,4 +237,5 @@ async def serve(
             await metrics.close()
         await grpc_server.stop(STOP_S)
         await server.links.close()
+        await in_thread(server.uplinks.undo)
         log.info("edge-%d has stopped", settings.number)

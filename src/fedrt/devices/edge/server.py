@@ -6,11 +6,13 @@ import asyncio
 import json
 import logging
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedrt.devices.actuators.base import BandwidthActuator
 from fedrt.devices.common.threads import in_thread
 from fedrt.devices.edge.links import PeerLinks
 from fedrt.devices.edge.rounds import OpenRound, ReceivedUpdate
@@ -19,7 +21,7 @@ from fedrt.devices.edge.states import START, Arrays, OtherRunError, States
 from fedrt.devices.edge.uploads import note_failure, receive, result_of
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.party import difference, is_label, own_party, with_model, words
-from fedrt.errors import InputError
+from fedrt.errors import FedrtError, InputError
 from fedrt.rounds import ACCEPTED, NOT_STEPPED
 from fedrt.scenario import Scenario
 
@@ -60,6 +62,7 @@ class EdgeNode:
         self.round: OpenRound | None = None
         self.working = asyncio.Lock()
         self.links: PeerLinks | None = None
+        self.uplinks = BandwidthActuator()
         self.counts = dict.fromkeys(COUNTS, 0.0)
 
     def numbers(self) -> dict[str, float]:
@@ -107,6 +110,7 @@ class EdgeNode:
             round_ = await self._opened(order, model)
             self.round = round_
             try:
+                await self._shape(round_)
                 for number in round_.locals:
                     if round_.awaits(number) and number in self.seats:
                         self.call(self.seats[number])
@@ -117,6 +121,18 @@ class EdgeNode:
                 async with lock:  # what is being saved still counts
                     pass
             return await self._close(round_, model)
+
+    async def _shape(self, round_: OpenRound) -> None:
+        """Hold the uploads of all connected devices to the rates of a round."""
+        seats = [self.seats[n] for n in round_.locals if n in self.seats]
+        await self._enforce(round_, self.uplinks.apply, [seat.share(round_) for seat in seats])
+
+    async def _enforce(self, round_: OpenRound, change: Callable[[Any], None], rates: Any) -> None:
+        """Change what is enforced; where that fails, the round goes on without."""
+        try:
+            await in_thread(change, rates)
+        except FedrtError as error:
+            log.warning("%s: rates are not enforced: %s", words(round_.key), error)
 
     async def _wait(self, round_: OpenRound) -> None:
         if not round_.locals:
@@ -252,6 +268,7 @@ class EdgeNode:
 
     async def _order(self, seat: Seat, round_: OpenRound) -> None:
         try:
+            await self._enforce(round_, self.uplinks.add, seat.share(round_))
             await seat.order(round_)
         except Exception as error:  # the stream may end in the middle in many ways
             log.info("device %d: its order could not be sent: %s", seat.number, error)

@@ -1,0 +1,215 @@
+"""`tc`: a class of HTB for the address of each device, at the edge server's side.
+
+What arrives for the server's port goes through a device of its own (ifb), on which HTB holds
+every source address to its rate. Nothing else on the interface is touched, and devices need not
+be trusted.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import subprocess
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from ipaddress import IPv6Address, ip_address
+from threading import Lock
+from typing import Any
+
+from fedrt.devices.actuators.base import BandwidthActuator, UplinkShare
+from fedrt.devices.actuators.leftovers import Leftovers
+from fedrt.errors import FedrtError
+
+log = logging.getLogger(__name__)
+
+NAME = "tc"
+COMMAND_S = 20.0
+BURST_BYTES = 4096
+LEAST_BPS = 8000.0
+FIRST_CLASS = 16
+UNITS = {"bit": 1.0, "Kbit": 1e3, "Mbit": 1e6, "Gbit": 1e9, "Tbit": 1e12}
+CLOSE = 0.01
+"""A rate that is read back may differ by this part: tc prints it rounded."""
+
+Run = Callable[[Sequence[str], str], str]
+
+
+class TrafficError(FedrtError):
+    """A command of tc or ip failed."""
+
+
+def run_command(words: Sequence[str], lines: str = "") -> str:
+    """What a command prints, given lines to read."""
+    try:
+        done = subprocess.run(
+            words, input=lines, capture_output=True, text=True, timeout=COMMAND_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise TrafficError(f"{words[0]}: {error}") from None
+    if done.returncode:
+        said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        raise TrafficError(f"{' '.join(words)}: {said[0]}")
+    return done.stdout
+
+
+class TrafficControl(BandwidthActuator):
+    """Rates of devices on the way to one edge server."""
+
+    def __init__(
+        self,
+        interface: str,
+        port: int,
+        leftovers: Leftovers,
+        run: Run = run_command,
+    ) -> None:
+        self._interface, self._port, self._leftovers, self._run = interface, port, leftovers, run
+        self._ifb = f"fedrt{port}"
+        self._class_of: dict[str, int] = {}
+        """The minor number of the class of every address; also the filter's priority."""
+        self._rate_of: dict[int, UplinkShare] = {}
+        self._is_up, self._lock = False, Lock()
+
+    @property
+    def what(self) -> dict[str, Any]:
+        """What is set up, as the file of leftovers keeps it."""
+        return {"interface": self._interface, "port": self._port}
+
+    def open(self) -> None:
+        """Lead what arrives for the port through HTB; at first without any rate."""
+        self._leftovers.note(NAME, self.what)
+        clean_tc(self.what, self._run)
+        ifb, interface = self._ifb, self._interface
+        self._run(["ip", "link", "add", ifb, "type", "ifb"], "")
+        self._run(["ip", "link", "set", ifb, "up", "txqueuelen", "1000"], "")
+        self._run(["tc", "qdisc", "add", "dev", ifb, "root", "handle", "1:", "htb"], "")
+        if " ingress " not in self._run(["tc", "qdisc", "show", "dev", interface], ""):
+            self._run(["tc", "qdisc", "add", "dev", interface, "handle", "ffff:", "ingress"], "")
+        lines = []
+        for place, (protocol, word) in enumerate((("ip", "ip"), ("ipv6", "ip6"))):
+            lines.append(
+                f"filter add dev {interface} parent ffff: protocol {protocol}"
+                f" prio {_priority(self._port, place)} u32 match {word} dport {self._port} 0xffff"
+                f" action mirred egress redirect dev {ifb}"
+            )
+        self._batch(lines)
+        self._is_up = True
+
+    def apply(self, shares: Sequence[UplinkShare]) -> None:
+        """Set rates, and read them back; devices behind one address share the sum of theirs."""
+        with self._lock:
+            self._rate_of.clear()
+            self._set(shares)
+
+    def add(self, share: UplinkShare) -> None:
+        with self._lock:
+            if self._rate_of.get(share.device) != share:
+                self._set([share])
+
+    def _set(self, shares: Sequence[UplinkShare]) -> None:
+        if not self._is_up:
+            return
+        self._rate_of.update({share.device: share for share in shares if share.address})
+        wanted: defaultdict[str, float] = defaultdict(float)
+        for share in self._rate_of.values():
+            wanted[share.address] += max(share.rate_bps, LEAST_BPS)
+        lines = [self._without(address) for address in self._class_of.keys() - wanted.keys()]
+        new = [address for address in wanted if address not in self._class_of]
+        free = (n for n in range(FIRST_CLASS, 2**16) if n not in self._class_of.values())
+        self._class_of.update(zip(new, free, strict=False))
+        for address, rate in wanted.items():
+            lines.append(
+                f"class replace dev {self._ifb} parent 1: classid 1:{self._class_of[address]:x}"
+                f" htb rate {round(rate)}bit ceil {round(rate)}bit"
+                f" burst {BURST_BYTES} cburst {BURST_BYTES} quantum 1514"
+            )
+        lines += [self._filter(address) for address in new]
+        self._batch(lines)
+        self._read_back(wanted)
+
+    def _without(self, address: str) -> str:
+        minor = self._class_of.pop(address)
+        return (
+            f"filter del dev {self._ifb} parent 1: prio {minor}\n"
+            f"class del dev {self._ifb} classid 1:{minor:x}"
+        )
+
+    def _filter(self, address: str) -> str:
+        minor, found = self._class_of[address], ip_address(address)
+        protocol, word, bits = ("ipv6", "ip6", 128) if found.version == 6 else ("ip", "ip", 32)
+        return (
+            f"filter add dev {self._ifb} parent 1: protocol {protocol} prio {minor}"
+            f" u32 match {word} src {address}/{bits} flowid 1:{minor:x}"
+        )
+
+    def _batch(self, lines: Sequence[str]) -> None:
+        if lines:
+            self._run(["tc", "-batch", "-"], "\n".join(lines) + "\n")
+
+    def rates_bps(self) -> dict[str, float]:
+        """The rate of every address as the kernel has it."""
+        said = self._run(["tc", "class", "show", "dev", self._ifb], "")
+        minors = {
+            int(minor, 16): float(number) * UNITS[unit]
+            for minor, number, unit in re.findall(
+                r"class htb 1:([0-9a-f]+) .*?rate ([0-9.]+)([KMGT]?bit)", said
+            )
+        }
+        return {a: minors[n] for a, n in self._class_of.items() if n in minors}
+
+    def _read_back(self, wanted: Mapping[str, float]) -> None:
+        found = self.rates_bps()
+        for address, rate in wanted.items():
+            if abs(found.get(address, 0.0) - rate) > CLOSE * rate:
+                raise TrafficError(
+                    f"the rate of {address} is {found.get(address, 0.0):g} bit/s: must be {rate:g}"
+                )
+
+    def undo(self) -> None:
+        with self._lock:
+            self._is_up = False
+            if NAME in self._leftovers.read():
+                try:
+                    clean_tc(self.what, self._run)
+                except TrafficError as error:
+                    log.warning("tc: what was set up stays until the next start: %s", error)
+                else:
+                    self._leftovers.drop(NAME)
+
+
+def clean_tc(what: Mapping[str, Any], run: Run = run_command) -> None:
+    """Remove all that an edge server at a port has set up on an interface."""
+    interface, port = str(what["interface"]), int(what["port"])
+
+    def try_to(*words: str) -> str:
+        try:
+            return run(words, "")
+        except TrafficError:
+            return ""  # not there, or not any more
+
+    for place in range(2):
+        prio = str(_priority(port, place))
+        try_to("tc", "filter", "del", "dev", interface, "parent", "ffff:", "prio", prio)
+    if f"fedrt{port}:" in try_to("ip", "link", "show", f"fedrt{port}"):
+        run(["ip", "link", "del", f"fedrt{port}"], "")
+        # Another server on this interface may still need it.
+        if not try_to("tc", "filter", "show", "dev", interface, "parent", "ffff:").strip():
+            try_to("tc", "qdisc", "del", "dev", interface, "ingress")
+
+
+def _priority(port: int, place: int) -> int:
+    """The priority of a server's filter; one for each version of IP, and none shared by ports."""
+    return (port % 2**15) * 2 + place or 2**16 - 1
+
+
+def address_of(peer: str) -> str:
+    """The address in what gRPC says of a peer, as ipv4:10.0.0.2:4711; empty if there is none."""
+    kind, _, rest = peer.partition(":")
+    if kind not in ("ipv4", "ipv6"):
+        return ""
+    text = rest.rpartition(":")[0].replace("%5B", "").replace("%5D", "").strip("[]")
+    try:
+        found = ip_address(text)
+    except ValueError:
+        return ""
+    mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
+    return str(mapped or found)

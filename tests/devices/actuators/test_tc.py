@@ -1,0 +1,127 @@
+"""HTB at the edge server's side, in a network namespace that the test makes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import uuid
+
+import pytest
+
+from fedrt.devices.actuators.base import UplinkShare
+from fedrt.devices.actuators.leftovers import Leftovers
+from fedrt.devices.actuators.tc import TrafficControl, TrafficError, address_of, clean_tc
+
+PORT = 7100
+
+
+@pytest.mark.parametrize(
+    ("peer", "address"),
+    [
+        ("ipv4:10.0.0.2:4711", "10.0.0.2"),
+        ("ipv6:%5B::ffff:10.0.0.2%5D:4711", "10.0.0.2"),
+        ("ipv6:[2001:db8::2]:4711", "2001:db8::2"),
+        ("unix:/tmp/socket", ""),
+        ("ipv4:who:1", ""),
+    ],
+)
+def test_addresses_of_peers(peer, address):
+    assert address_of(peer) == address
+
+
+@pytest.fixture
+def namespaces():
+    """A namespace with an interface; it is removed, whatever happens. How to enter it."""
+    if os.getuid() or shutil.which("tc") is None or shutil.which("nsenter") is None:
+        pytest.skip("needs root, tc and nsenter")
+    tag = uuid.uuid4().hex[:6]
+    edge = f"fedrt-test-{tag}"
+    run = subprocess.run
+    if run(["ip", "netns", "add", edge], capture_output=True).returncode:
+        pytest.skip("no network namespaces here")
+    try:
+        inside = ["nsenter", f"--net=/run/netns/{edge}"]
+        steps = (
+            "ip link set lo up",
+            "ip link add uplink0 type veth peer name uplink1",
+            "ip link set uplink0 up",
+            "ip link set uplink1 up",
+            "ip link add probe type ifb",
+            "tc qdisc add dev probe root handle 1: htb",
+            "ip link del probe",
+        )
+        for step in steps:
+            done = run([*inside, *step.split()], capture_output=True, text=True)
+            if done.returncode:
+                pytest.skip(f"{step}: {done.stderr.strip()}")
+        yield inside
+    finally:
+        run(["ip", "netns", "del", edge], check=True)
+
+
+def runner(inside):
+    def command(words, lines):
+        done = subprocess.run([*inside, *words], input=lines, capture_output=True, text=True)
+        if done.returncode:
+            raise TrafficError(done.stderr)
+        return done.stdout
+
+    return command
+
+
+def test_rates_are_set_read_back_and_undone(namespaces, tmp_path):
+    run = runner(namespaces)
+    before = run(["tc", "qdisc"], ""), run(["ip", "-o", "link"], "")
+    traffic = TrafficControl("uplink0", PORT, Leftovers(tmp_path), run)
+    other = TrafficControl("uplink0", PORT + 1, Leftovers(tmp_path / "other"), run)
+    traffic.open()
+    other.open()
+    traffic.apply([UplinkShare(0, 1_234_567.0, "10.0.0.2"), UplinkShare(1, 5e6, "2001:db8::2")])
+    assert traffic.rates_bps() == pytest.approx({"10.0.0.2": 1234567, "2001:db8::2": 5e6}, rel=1e-3)
+    traffic.add(UplinkShare(2, 1e6, "10.0.0.2"))  # behind the same address: the sum
+    assert traffic.rates_bps()["10.0.0.2"] == pytest.approx(2234567, rel=1e-3)
+    traffic.apply([UplinkShare(0, 3e5, "10.0.0.9")])
+    assert traffic.rates_bps() == pytest.approx({"10.0.0.9": 3e5}, rel=1e-3)
+    traffic.undo()
+    traffic.undo()
+    assert f"fedrt{PORT + 1}" in run(["ip", "-o", "link"], "")
+    assert " ingress " in run(["tc", "qdisc"], "")
+    other.undo()
+    assert (run(["tc", "qdisc"], ""), run(["ip", "-o", "link"], "")) == before
+    assert not Leftovers(tmp_path).path.exists()
+
+
+CHILD = textwrap.dedent("""
+    import sys, time
+    from pathlib import Path
+    from fedrt.devices.actuators.base import UplinkShare
+    from fedrt.devices.actuators.leftovers import Leftovers
+    from fedrt.devices.actuators.tc import TrafficControl
+    traffic = TrafficControl("uplink0", 7100, Leftovers(Path(sys.argv[1])))
+    traffic.open()
+    traffic.apply([UplinkShare(0, 1e6, "10.0.0.2")])
+    print("up", flush=True)
+    time.sleep(600)
+""")
+
+
+def test_what_a_killed_server_left_is_undone_at_the_next_start(namespaces, tmp_path):
+    run = runner(namespaces)
+    before = run(["tc", "qdisc"], ""), run(["ip", "-o", "link"], "")
+    child = subprocess.Popen(
+        [*namespaces, sys.executable, "-c", CHILD, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert child.stdout.readline() == "up\n"
+    finally:
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        child.stdout.close()
+    assert "htb" in run(["tc", "qdisc"], "")
+    Leftovers(tmp_path).undo({"tc": lambda what: clean_tc(what, run)})
+    assert (run(["tc", "qdisc"], ""), run(["ip", "-o", "link"], "")) == before
+    assert not Leftovers(tmp_path).path.exists()

@@ -29,18 +29,22 @@ class MissingPartError(FedrtError):
 
 
 def open_cpu(settings: DeviceSettings, leftovers: Leftovers) -> CpuActuator:
-    """The actuator of a device's CPU, tried once; says in one line if nothing will be enforced."""
+    """The actuator of a device's CPU; says in one line if nothing will be enforced."""
     if settings.cpu == "none":
         log.info("cpu: planned frequencies are not enforced on this device")
         return CpuActuator()
     try:
-        actuator = CPU[settings.cpu](settings, leftovers)
-        actuator.apply(PROBE)
-        actuator.undo()
+        return CPU[settings.cpu](settings, leftovers)
     except (OSError, ValueError, FedrtError) as error:
         why = f"{settings.cpu} cannot be used: {error}"
         log.warning("cpu: planned frequencies are not enforced on this device: %s", why)
         return CpuActuator()
+
+
+def _tried(actuator: CpuActuator) -> CpuActuator:
+    """An actuator that can set a share and undo it; else the kernel's error."""
+    actuator.apply(PROBE)
+    actuator.undo()
     return actuator
 
 
@@ -52,14 +56,14 @@ def _cgroup(settings: DeviceSettings, leftovers: Leftovers) -> CpuActuator:
     home = find_home(CGROUPS, OWN_GROUP)
     if home is None:
         raise MissingPartError("there is no control group with a CPU controller")
-    return CgroupQuota(home, settings.name, leftovers, settings.threads)
+    return _tried(CgroupQuota(home, settings.name, leftovers, settings.threads))
 
 
 def _cpufreq(_settings: DeviceSettings, leftovers: Leftovers) -> CpuActuator:
     folders = policies(CPUS)
     if not folders:
         raise MissingPartError("this machine's CPU frequency cannot be set")
-    return CpuFrequency(folders, leftovers)
+    return _tried(CpuFrequency(folders, leftovers))
 
 
 CPU: dict[str, Callable[[DeviceSettings, Leftovers], CpuActuator]] = {

@@ -75,7 +75,9 @@ def test_what_is_learned_is_in_the_folder(run):
 
 
 def test_the_page_has_both(run):
-    (shown,) = collect([run])["runs"]
+    data = collect([run])
+    (shown,) = data["runs"]
+    assert data["configs"][0]["again"] == "fedrt coordinator"
     assert (
         shown["fleet"]["connected"] == json.loads((run / "devices.json").read_text())["connected"]
     )

@@ -105,7 +105,8 @@ class Running:
         self.tasks[name] = asyncio.run_coroutine_threadsafe(main(), self.loop)
 
     def close(self) -> None:
-        """End the event loop."""
+        """End the event loop, and what is left on it."""
+        asyncio.run_coroutine_threadsafe(cancel_all(), self.loop).result(LIMIT_S)
         self.loop.call_soon_threadsafe(self.loop.stop)
         assert self._thread is not None
         self._thread.join(LIMIT_S)
@@ -133,6 +134,14 @@ class Running:
         settings = self.settings(policy, **more)
         out = self.folder / "run"
         return coordinate(settings, out, "fedrt coordinator", progress, lambda line: None)
+
+
+async def cancel_all() -> None:
+    """Cancel all other tasks of the event loop."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
 
 
 @contextmanager

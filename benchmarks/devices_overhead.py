@@ -9,9 +9,11 @@ that speak the protocol without training:
   that answer at once with the model that they got (24 kB): its order, averages, states and updates
   on disk. `global_round_ms` is what a real coordinator measures of a global round with real devices
   that train two steps of four samples: two edge rounds and a gossip.
-- `upload_ms`: a model of 1.7 MB, from the first byte that a device sends to its receipt.
-- `throughput_mbps`: a model of 100 MB up to an edge server, against the same bytes through a plain
-  socket with TLS 1.3 in the same run.
+- `upload of ...`: a model, from its digest and the first byte sent to its receipt: it has been
+  checked and is on the edge server's disk.
+- `wire of ...`: the same bytes up to an edge server, which checks their digest and refuses them as
+  too late, beside a plain socket with TLS 1.3 in the same run. The sender's own digest of them,
+  made once after training, is counted in `upload of ...` and not here.
 
 Every number is a median, with the 10th and the 90th percentile beside it.
 """
@@ -123,11 +125,11 @@ async def streamed(fleet: Fleet, length: int, repeats: int) -> list[float]:
     """Seconds for an upload that is received whole and then refused as too late: the wire alone."""
     address = f"127.0.0.1:{fleet.ports[0]}"
     payload, found = bytes(length), []
+    head = pb.Upload(key=pb.Key(run="none"), message=head_of(payload))  # made once training ends
     async with device(address, fleet.files("device-0")) as each:
         await each.greet(fleet.scenario)
         for _ in range(repeats + 1):
             began = time.perf_counter()
-            head = pb.Upload(key=pb.Key(run="none"), message=head_of(payload))
             await each.write(upload=head)
             for chunk in chunks_of(payload):
                 await each.write(chunk=chunk)

@@ -41,12 +41,15 @@ async def gathered(head: Payload, most: int, next_chunk: NextChunk) -> bytes:
     """The payload that follows its head; an error if it is another one, or longer than `most`."""
     if head.length > most:
         raise BrokenPayloadError(f"a payload of {head.length} bytes: must be at most {most}")
-    found = bytearray()
-    while len(found) < head.length:
+    found: list[bytes] = []
+    length, digest = 0, blake2b(digest_size=16)
+    while length < head.length:
         chunk = await next_chunk()
-        if not chunk or len(found) + len(chunk) > head.length:
+        length += len(chunk)
+        if not chunk or length > head.length:
             raise BrokenPayloadError("a payload whose chunks do not fit its announced length")
-        found += chunk
-    if head.length and digest_of(found) != head.digest:
+        digest.update(chunk)  # at once: the next chunk is on its way meanwhile
+        found.append(chunk)
+    if head.length and digest.digest() != head.digest:
         raise BrokenPayloadError("a payload with another digest than announced")
-    return bytes(found)
+    return found[0] if len(found) == 1 else b"".join(found)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 from support.enrolment import within
-from support.fake_device import coordinator, device
+from support.fake_device import device
+from support.open_round import opened
 from support.parties import six
 from support.running import running
 
@@ -23,7 +24,6 @@ from fedrt.devices.wire.chunks import CHUNK, digest_of, head_of
 # isort: split
 import grpc  # after fedrt.devices, which keeps it from TLS 1.2
 
-INPUTS = pb.Inputs(shape=[1, 8, 8], num_classes=10)
 MEGABYTE = 2**20
 
 
@@ -33,42 +33,6 @@ def edge(tmp_path_factory):
     with running(tmp_path_factory.mktemp("edge"), six()) as fleet:
         fleet.start_edge(0)
         yield fleet
-
-
-class Round:
-    """An edge round under way: devices 0 and 1 have their orders."""
-
-    def __init__(self, bad, good, order, model, chief, training):
-        self.bad, self.good, self.order, self.model = bad, good, order, model
-        self.chief, self.training = chief, training
-
-    async def end(self):
-        """The good device delivers; the report, by device."""
-        assert (await self.good.upload(self.order.key, self.model)).accepted
-        report = await self.training
-        return {each.number: each for each in report.devices}
-
-
-@asynccontextmanager
-async def opened(edge, *, run="run"):
-    """A round with a bad device 0 and a good device 1."""
-    address, site, scenario = edge.addresses[0], edge.site, edge.scenario
-    files = [site.files("device", f"device-{n}") for n in (0, 1)]
-    chief_files = site.files("coordinator", "coordinator")
-    async with (
-        coordinator(address, chief_files, scenario, INPUTS) as chief,
-        device(address, files[0]) as bad,
-        device(address, files[1]) as good,
-    ):
-        chief.run = chief.question.run = run
-        await bad.greet(scenario)
-        await good.greet(scenario)
-        await chief.ask()
-        training = asyncio.create_task(chief.train([0, 1]))
-        order, model = await bad.order()
-        await good.order()
-        yield Round(bad, good, order, model, chief, training)
-        training.cancel()
 
 
 def refused(edge, name, work):

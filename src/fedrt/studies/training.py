@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from fedrt.learning.setup import Setup
 
 Progress = Callable[[GlobalRound], None]
-RAY = "ray"
+RAY, DEVICES = "ray", "devices"
 
 
 class Saved(Protocol):
@@ -138,7 +138,11 @@ def _read(path: Path) -> tuple[SavedRun, RunOptions]:
     if run.options is None:
         raise InputError(f"{path}: is a run without training; there is nothing to go on with")
     refuse_old_format(path, run)
-    return run, read_options(path, run.options)
+    options = read_options(path, run.options)
+    if options.engine == DEVICES:
+        rule = "`fedrt coordinator` goes on with it, given the same settings"
+        raise InputError(f"{path}: is a run on real devices: {rule}")
+    return run, options
 
 
 def make_run_setup(world: SimulatedWorld, options: RunOptions, tuning_file: Path | None) -> Setup:

@@ -14,6 +14,7 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -113,10 +114,14 @@ def refuse_zip_bomb(file: BinaryIO, name: object) -> None:
         )
 
 
+_PARSING = Lock()
+"""numpy reads the head of an array as a Python literal, which Python 3.11 cannot in two threads."""
+
+
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """All arrays of an npz file, whose checksums are verified; nothing is unpickled."""
     try:
-        with path.open("rb") as file:
+        with _PARSING, path.open("rb") as file:
             refuse_zip_bomb(file, path)
             with np.load(file, allow_pickle=False) as archive:
                 return {name: archive[name] for name in archive.files}

@@ -29,14 +29,12 @@ from fedrt.records.options import RunOptions
 from fedrt.records.records import RunSize
 from fedrt.records.summary import Summary
 from fedrt.runs.rounds import GlobalRound
-from fedrt.studies.training import Job, open_checkpoints
+from fedrt.studies.training import DEVICES, Job, open_checkpoints
 
 log = logging.getLogger(__name__)
 
 Arrays = Mapping[str, NDArray[Any]]
 Progress = Callable[[GlobalRound], None]
-
-ENGINE = "devices"
 
 
 class RemoteState:
@@ -70,7 +68,7 @@ def coordinate(
     from fedrt.learning.remote import Evaluator
 
     scenario, policy, seed = settings.scenario, settings.policy, settings.seed
-    options = RunOptions(engine=ENGINE)
+    options = RunOptions(engine=DEVICES)
     identity = identity_of(scenario, [policy], [seed], asdict(options))
     if path.exists():
         refuse_links(path)

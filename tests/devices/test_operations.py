@@ -134,14 +134,12 @@ def command(fleet, role, name, *more):
 def test_parties_end_well_and_log_json_without_keys(tmp_path, number):
     with running(tmp_path, six()) as fleet:
         edge = command(fleet, "edge", "edge-0", "--listen", f"127.0.0.1:{free_port()}")
-        listening = json.loads(edge.stderr.readline())
-        assert listening["party"] == "edge-0"
-        address = listening["message"].rpartition(" ")[2]
+        lines = logged_until(edge, "edge-0 listens on")
+        assert lines[-1]["party"] == "edge-0"
+        address = lines[-1]["message"].rpartition(" ")[2]
         data = str(tmp_path / "data" / "device-0.npz")
         device = command(fleet, "device", "device-0", "--edge", address, "--data", data)
-        lines = [listening]
-        while lines[-1]["message"] != "connected to edge-0":
-            lines.append(json.loads(device.stderr.readline()))
+        lines += logged_until(device, "connected to edge-0")
         for party in (device, edge):
             party.send_signal(number)
             rest = party.communicate(timeout=LIMIT_S)[1]
@@ -155,6 +153,14 @@ def test_parties_end_well_and_log_json_without_keys(tmp_path, number):
             key = Path(fleet.given(role, name)["key"]).read_text().splitlines()[1:-1]
             assert not any(part in logged for part in key)
         assert "PRIVATE" not in logged
+
+
+def logged_until(party, start):
+    """The lines that a party logs, up to the first that starts so."""
+    found = []
+    while not found or not found[-1]["message"].startswith(start):
+        found.append(json.loads(party.stderr.readline()))
+    return found
 
 
 def free_port():

@@ -7,6 +7,7 @@ import json
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -132,13 +133,15 @@ def command(fleet, role, name, *more):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_parties_end_well_and_log_json_without_keys(tmp_path, number):
-    with running(tmp_path, six()) as fleet:
+    with running(tmp_path, six()) as fleet, ExitStack() as parties:
         edge = command(fleet, "edge", "edge-0", "--listen", f"127.0.0.1:{free_port()}")
+        parties.callback(end, edge)
         lines = logged_until(edge, "edge-0 listens on")
         assert lines[-1]["party"] == "edge-0"
         address = lines[-1]["message"].rpartition(" ")[2]
         data = str(tmp_path / "data" / "device-0.npz")
         device = command(fleet, "device", "device-0", "--edge", address, "--data", data)
+        parties.callback(end, device)
         lines += logged_until(device, "connected to edge-0")
         for party in (device, edge):
             party.send_signal(number)
@@ -153,6 +156,12 @@ def test_parties_end_well_and_log_json_without_keys(tmp_path, number):
             key = Path(fleet.given(role, name)["key"]).read_text().splitlines()[1:-1]
             assert not any(part in logged for part in key)
         assert "PRIVATE" not in logged
+
+
+def end(party):
+    """End a party that a failed test has left."""
+    party.kill()
+    party.communicate(timeout=LIMIT_S)
 
 
 def logged_until(party, start):

@@ -55,12 +55,9 @@ class PartySettings:
     def scenario(self) -> Scenario:
         """The scenario in the party's own file."""
         found = load_scenario(self.scenario_file)
-        problems = []
         if found.faults is not None:
             rule = "must not be there: what fails on real devices is not drawn"
-            problems.append(f"scenario.faults: {rule}")
-        if problems:
-            raise InputError(problems)
+            raise InputError(f"scenario.faults: {rule}")
         return found
 
     @property
@@ -120,15 +117,10 @@ class EdgeSettings(PartySettings):
     """What holds the uploads of devices to their planned rates."""
     interface: str = setting(Text(15), "eth0")
     """The network interface on which devices reach this server; for `tc`."""
-    most_model_bytes: int = setting(Whole(1000, 2**36), 2**31)
 
     @property
     def state(self) -> Path:
         return Path(self.state_folder or f"state/{self.name}")
-
-    @property
-    def most_bytes(self) -> int:
-        return self.most_model_bytes
 
     def problems(self) -> list[str]:
         found = [*super().problems(), *address_problems("listen", self.listen)]

@@ -12,12 +12,10 @@ from typing import Any, TypeVar
 
 import grpc
 
-from fedrt.devices.edge.links import reason_of
-from fedrt.devices.edge.seats import fetched
 from fedrt.devices.security import Files, Party, open_channel
 from fedrt.devices.wire import messages_pb2 as pb
-from fedrt.devices.wire.chunks import BrokenPayloadError
-from fedrt.devices.wire.services import NOT_JOINED, call
+from fedrt.devices.wire.chunks import MOST_MODEL, BrokenPayloadError, fetched
+from fedrt.devices.wire.services import NOT_JOINED, call, reason_of
 from fedrt.errors import FedrtError, InputError
 
 log = logging.getLogger(__name__)
@@ -42,8 +40,8 @@ class SilentEdgeError(FedrtError):
 class EdgeCalls:
     """Channels to all edge servers."""
 
-    def __init__(self, addresses: tuple[str, ...], files: Files, most: int) -> None:
-        self.addresses, self.files, self.most = addresses, files, most
+    def __init__(self, addresses: tuple[str, ...], files: Files) -> None:
+        self.addresses, self.files = addresses, files
         self.channels: dict[int, tuple[Any, Any]] = {}
         self.question: Callable[[], pb.Question] | None = None
         """What an edge server is asked to join the run."""
@@ -82,7 +80,7 @@ class EdgeCalls:
             question = pb.ModelQuestion(run=run, label=label)
             try:
                 left_s = max(end - time.monotonic(), 0.1)
-                return await fetched(method(question, timeout=left_s), self.most)
+                return await fetched(method(question, timeout=left_s), MOST_MODEL)
             except (grpc.aio.AioRpcError, BrokenPayloadError) as error:
                 final = isinstance(error, grpc.aio.AioRpcError) and error.code() in FINAL
                 if final or time.monotonic() >= end:

@@ -71,9 +71,7 @@ class RemoteExecutor:
         outcome = self._outcome(seen, plan, reports)
         self.learn(seen, outcome)
         last = self.scenario.rounds.edge_rounds - 1
-        if last > 0 and seen.r == last - 1:
-            outcome = replace(outcome, distances=self._distances(seen.t, seen.r))
-        if last == 0:
+        if seen.r == max(last - 1, 0):
             outcome = replace(outcome, distances=self._distances(seen.t, seen.r))
         if plan.gossip is not None:
             outcome = self._mixed(seen, plan.gossip, outcome)

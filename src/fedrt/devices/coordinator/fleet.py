@@ -20,8 +20,6 @@ from fedrt.errors import InputError
 
 log = logging.getLogger(__name__)
 
-MOST_MODEL = 2**32
-"""Bytes of the largest model that is taken for evaluation."""
 ANSWER_S = 10.0
 """Within which an edge server has to answer who is connected; loading torch may take it long."""
 FIRST_ANSWER_S = 60.0
@@ -40,7 +38,7 @@ class RealFleet:
         self.settings, self.run, self.inputs, self.tell = settings, run, inputs, tell
         self.party = own_party(settings.scenario, settings.seed)
         self.portal = Portal()
-        self.calls = EdgeCalls(settings.edges, settings.files, MOST_MODEL)
+        self.calls = EdgeCalls(settings.edges, settings.files)
         self.calls.question = self._question
         edges = len(settings.edges)
         self.labels = [START] * edges

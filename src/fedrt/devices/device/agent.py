@@ -17,12 +17,11 @@ from fedrt.devices.actuators.device import DeviceActuators
 from fedrt.devices.common.metrics import Metrics
 from fedrt.devices.common.settings import DeviceSettings
 from fedrt.devices.device.memory import DeviceMemory
-from fedrt.devices.edge.links import reason_of
 from fedrt.devices.security import Party, open_channel
 from fedrt.devices.wire import messages_pb2 as pb
-from fedrt.devices.wire.chunks import BrokenPayloadError, chunks_of, gathered, head_of
+from fedrt.devices.wire.chunks import MOST_MODEL, BrokenPayloadError, chunks_of, gathered, head_of
 from fedrt.devices.wire.party import difference, is_label, own_party, words
-from fedrt.devices.wire.services import call
+from fedrt.devices.wire.services import call, reason_of
 from fedrt.errors import FedrtError, InputError
 from fedrt.scenario import Scenario
 from fedrt.world.fleet import draw_fleet
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MOST_MODEL = 2**32
-"""Bytes of the largest model that a device takes."""
 SHORTEST_S, LONGEST_S = 0.2, 15.0
 """Waits between two tries to reach the edge server; each is twice the last, with jitter."""
 COUNTS = ("connected", "orders_total", "train_seconds", "global_round")

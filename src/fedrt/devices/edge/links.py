@@ -9,11 +9,10 @@ from typing import Any
 
 import grpc
 
-from fedrt.devices.edge.seats import fetched
 from fedrt.devices.security import Files, Party, open_channel
 from fedrt.devices.wire import messages_pb2 as pb
-from fedrt.devices.wire.chunks import BrokenPayloadError
-from fedrt.devices.wire.services import call
+from fedrt.devices.wire.chunks import MOST_MODEL, BrokenPayloadError, fetched
+from fedrt.devices.wire.services import call, reason_of
 from fedrt.errors import FedrtError
 
 log = logging.getLogger(__name__)
@@ -51,8 +50,8 @@ class LostLinkError(FedrtError):
 class PeerLinks:
     """The channels of an edge server to its peers."""
 
-    def __init__(self, files: Files, most: int) -> None:
-        self.files, self.most = files, most
+    def __init__(self, files: Files) -> None:
+        self.files = files
         self.channels: dict[tuple[int, str], tuple[Any, Any]] = {}
         self.made = Bell()
 
@@ -111,16 +110,9 @@ class PeerLinks:
 
     async def _fetch(self, number: int, address: str, asked: pb.Fetch, seconds: float) -> bytes:
         method = call(self.channel(number, address), "Peers", "Fetch")
-        return await fetched(method(asked, timeout=seconds), self.most)
+        return await fetched(method(asked, timeout=seconds), MOST_MODEL)
 
     async def close(self) -> None:
         """Close all channels."""
         for _, channel in self.channels.values():
             await channel.close()
-
-
-def reason_of(error: Exception) -> str:
-    """An error of a call in one line."""
-    if isinstance(error, grpc.aio.AioRpcError):
-        return f"{error.code().name.lower().replace('_', ' ')}: {error.details()}"
-    return str(error)

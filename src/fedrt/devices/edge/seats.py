@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
 
@@ -15,7 +14,7 @@ from fedrt.devices.actuators.tc import address_of
 from fedrt.devices.edge.rounds import OpenRound, ReceivedUpdate
 from fedrt.devices.security.gate import UnreadableMessageError
 from fedrt.devices.wire.chunks import BrokenPayloadError, chunks_of, gathered, head_of
-from fedrt.devices.wire.messages_pb2 import FromDevice, Key, Order, Piece, Receipt, ToDevice, Upload
+from fedrt.devices.wire.messages_pb2 import FromDevice, Key, Order, Receipt, ToDevice, Upload
 from fedrt.errors import FedrtError
 
 GREETING_S = 20.0
@@ -110,30 +109,3 @@ class Seat:
         message = await gathered(upload.message, most, chunk)
         variate = await gathered(upload.variate, most_variate, chunk)
         return ReceivedUpdate(upload, message, variate, time.monotonic() - began)
-
-
-async def pieces(payload: bytes) -> AsyncIterator[Any]:
-    """A payload as an answer in pieces."""
-    yield Piece(head=head_of(payload))
-    for chunk in chunks_of(payload):
-        yield Piece(chunk=chunk)
-
-
-async def fetched(answer: Any, most: int) -> bytes:
-    """The payload that another party answers with."""
-    source = aiter(answer)
-
-    async def piece() -> Any:
-        try:
-            return await anext(source)
-        except StopAsyncIteration:
-            raise BrokenPayloadError("an answer that ends too early") from None
-
-    first = await piece()
-    if first.WhichOneof("what") != "head":
-        raise BrokenPayloadError("an answer without a head")
-
-    async def chunk() -> bytes:
-        return bytes((await piece()).chunk)
-
-    return await gathered(first.head, most, chunk)

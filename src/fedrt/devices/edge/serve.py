@@ -15,13 +15,13 @@ from fedrt.devices.common.metrics import Metrics
 from fedrt.devices.common.settings import EdgeSettings
 from fedrt.devices.common.threads import in_thread
 from fedrt.devices.edge.links import LostLinkError, PeerLinks
-from fedrt.devices.edge.seats import GREETING_S, GoneError, Seat, pieces
+from fedrt.devices.edge.seats import GREETING_S, GoneError, Seat
 from fedrt.devices.edge.server import EdgeNode
 from fedrt.devices.edge.states import OtherRunError
 from fedrt.devices.security import Access, Gate, Limits, caller, server_credentials
 from fedrt.devices.security.gate import UnreadableMessageError
 from fedrt.devices.wire import messages_pb2 as pb
-from fedrt.devices.wire.chunks import MOST_MESSAGE, BrokenPayloadError
+from fedrt.devices.wire.chunks import MOST_MESSAGE, BrokenPayloadError, pieces
 from fedrt.devices.wire.party import difference, with_model
 from fedrt.devices.wire.services import NOT_JOINED, handlers
 from fedrt.errors import FedrtError
@@ -212,7 +212,7 @@ async def serve(
     scenario, seed = settings.scenario, settings.seed
     server = EdgeNode(scenario, seed, settings.number, settings.state)
     server.keep_updates = settings.keep_updates
-    server.links = PeerLinks(settings.files, settings.most_bytes)
+    server.links = PeerLinks(settings.files)
     services = EdgeServices(server, scenario, seed, stop)
     limits = LIMITS.for_this_process()
     gate = Gate(settings.files, services.rules(), limits)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from hashlib import blake2b
+from typing import Any
 
-from fedrt.devices.wire.messages_pb2 import Payload
+from fedrt.devices.wire.messages_pb2 import Payload, Piece
 from fedrt.errors import FedrtError
 
+MOST_MODEL = 2**32
+"""Bytes of the largest model that a party takes."""
 CHUNK = 2**18
 """Bytes of a chunk: with fewer, a large model takes far longer than plain TLS would."""
 MOST_MESSAGE = CHUNK + 2**16
@@ -53,3 +56,30 @@ async def gathered(head: Payload, most: int, next_chunk: NextChunk) -> bytes:
     if head.length and digest.digest() != head.digest:
         raise BrokenPayloadError("a payload with another digest than announced")
     return found[0] if len(found) == 1 else b"".join(found)
+
+
+async def pieces(payload: bytes) -> AsyncIterator[Any]:
+    """A payload as an answer in pieces."""
+    yield Piece(head=head_of(payload))
+    for chunk in chunks_of(payload):
+        yield Piece(chunk=chunk)
+
+
+async def fetched(answer: Any, most: int) -> bytes:
+    """The payload that another party answers with."""
+    source = aiter(answer)
+
+    async def piece() -> Any:
+        try:
+            return await anext(source)
+        except StopAsyncIteration:
+            raise BrokenPayloadError("an answer that ends too early") from None
+
+    first = await piece()
+    if first.WhichOneof("what") != "head":
+        raise BrokenPayloadError("an answer without a head")
+
+    async def chunk() -> bytes:
+        return bytes((await piece()).chunk)
+
+    return await gathered(first.head, most, chunk)

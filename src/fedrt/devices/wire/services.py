@@ -57,3 +57,10 @@ def call(channel: Any, service: str, name: str) -> Any:
         request_serializer=method.request.SerializeToString,
         response_deserializer=method.response.FromString,
     )
+
+
+def reason_of(error: Exception) -> str:
+    """An error of a call in one line."""
+    if isinstance(error, grpc.aio.AioRpcError):
+        return f"{error.code().name.lower().replace('_', ' ')}: {error.details()}"
+    return str(error)

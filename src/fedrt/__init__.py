@@ -21,11 +21,14 @@ if TYPE_CHECKING:
     from fedrt.api import bound as bound
     from fedrt.api import check as check
     from fedrt.api import compare as compare
+    from fedrt.api import coordinator as coordinator
     from fedrt.api import data_fetch as data_fetch
     from fedrt.api import data_import as data_import
     from fedrt.api import data_list as data_list
     from fedrt.api import data_show as data_show
     from fedrt.api import data_split as data_split
+    from fedrt.api import device as device
+    from fedrt.api import edge as edge
     from fedrt.api import enrol_init as enrol_init
     from fedrt.api import enrol_request as enrol_request
     from fedrt.api import enrol_revoke as enrol_revoke
@@ -93,10 +96,10 @@ else:
         __name__,
         {
             "api": (
-                "ComparisonResult Page RunResult StudyResult bench bound check compare "
-                "data_fetch data_import data_list data_show data_split enrol_init enrol_request "
-                "enrol_revoke enrol_show enrol_sign estimate export front plan report "
-                "reproduce run scenario size sweep trace_convert watch"
+                "ComparisonResult Page RunResult StudyResult bench bound check compare coordinator "
+                "data_fetch data_import data_list data_show data_split device edge enrol_init "
+                "enrol_request enrol_revoke enrol_show enrol_sign estimate export front plan "
+                "report reproduce run scenario size sweep trace_convert watch"
             ),
             "callbacks": "Callback RunInfo",
             "errors": "FedrtError InfeasibleError InputError",

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from fedrt.api.devices.enrolment import enrol_revoke as enrol_revoke
     from fedrt.api.devices.enrolment import enrol_show as enrol_show
     from fedrt.api.devices.enrolment import enrol_sign as enrol_sign
+    from fedrt.api.devices.parties import coordinator as coordinator
+    from fedrt.api.devices.parties import device as device
+    from fedrt.api.devices.parties import edge as edge
     from fedrt.api.estimates import estimate as estimate
     from fedrt.api.estimates import front as front
     from fedrt.api.estimates import sweep as sweep
@@ -43,6 +46,7 @@ else:
         __name__,
         {
             "devices.enrolment": "enrol_init enrol_request enrol_revoke enrol_show enrol_sign",
+            "devices.parties": "coordinator device edge",
             "estimates": "estimate front sweep",
             "files.bench": "bench",
             "files.datasets": "data_fetch data_import data_list data_show",

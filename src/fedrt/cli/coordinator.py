@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from fedrt.cli.parser import Commands, Parser, add_command, typed_command
-from fedrt.cli.party import add_party, only_checked, settings_of
+from fedrt.cli.parser import Commands, Parser, add_command
+from fedrt.cli.party import add_party, given
 
 
 def add(commands: Commands[Parser]) -> None:
@@ -42,30 +41,13 @@ def add(commands: Commands[Parser]) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Run or go on with a run; print each global round and the outcome."""
-    from fedrt.devices.common.settings import CoordinatorSettings
-    from fedrt.devices.parties import coordinate
-    from fedrt.records.directory import run_name
-    from fedrt.runs.rounds import GlobalRound
+    import fedrt
 
     own = ("edges", "data", "policy", "out", "wait_s", "least_devices", "deadline_factor")
-    settings = settings_of(CoordinatorSettings, args, "coordinator", *own, "least_deadline_s")
-    if only_checked(args, settings):
+    done = fedrt.coordinator(args.scenario, **given(args, *own, "least_deadline_s"))
+    if done is None:
+        print("coordinator: nothing is wrong")
         return
-    name = f"devices-{settings.scenario.name}-{run_name(settings.policy, settings.seed)}"
-    path = Path(settings.out or Path("runs") / name.replace("/", "-"))
-
-    def told(done: GlobalRound) -> None:
-        planned = sum(float(turn.outcome.planned.edge_time_s.max()) for turn in done.edge_rounds)
-        measured = sum(float(turn.outcome.cost.edge_time_s.max()) for turn in done.edge_rounds)
-        came = sum(int(turn.outcome.delivered.sum()) for turn in done.edge_rounds)
-        asked = sum(len(turn.outcome.delivered) for turn in done.edge_rounds)
-        found = done.metrics.get("accuracy")
-        line = f"global round {done.last.t + 1}: {done.time_s:.2f} s, training {measured:.2f} s"
-        line += f" (predicted {planned:.2f}), {came} of {asked} updates"
-        if found is not None and found == found:
-            line += f", accuracy {found:.4f}"
-        print(line, flush=True)
-
-    summary = coordinate(settings, path, typed_command(), progress=told)
+    summary = done.outcome
     print(f"{summary['total_time_s']:.2f} s in {summary['global_rounds']} global rounds")
-    print(f"saved in {path}; look at it: fedrt report {path}")
+    print(f"saved in {done.folder}; look at it: fedrt report {done.folder}")

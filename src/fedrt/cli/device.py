@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from fedrt.cli.parser import Commands, Parser, add_command
-from fedrt.cli.party import add_party, only_checked, settings_of
+from fedrt.cli.party import add_party, given
 
 
 def add(commands: Commands[Parser]) -> None:
@@ -16,7 +16,7 @@ def add(commands: Commands[Parser]) -> None:
     parser.add_argument("--edge", metavar="HOST:PORT", help="of its edge server")
     parser.add_argument("--data", metavar="FILE", help="its samples, from fedrt data split")
     parser.add_argument("--scenario", metavar="FILE", help="a TOML file or a shipped scenario")
-    parser.add_argument("--state", dest="state_folder", metavar="DIR", help="default: state/NAME")
+    parser.add_argument("--state", metavar="DIR", help="default: state/NAME")
     parser.add_argument("--threads", metavar="N", help="of the processor; default: 1")
     parser.add_argument(
         "--bandwidth", metavar="NAME", help="what enforces upload rates: pacer; default: none"
@@ -34,10 +34,9 @@ def add(commands: Commands[Parser]) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Attend to the edge server until SIGTERM or Ctrl-C."""
-    from fedrt.devices.common.settings import DeviceSettings
-    from fedrt.devices.parties import serve_device
+    import fedrt
 
-    own = ("edge", "data", "state_folder", "threads", "bandwidth", "cpu", "meter")
-    settings = settings_of(DeviceSettings, args, args.name, *own)
-    if not only_checked(args, settings):
-        serve_device(settings)
+    own = ("scenario", "edge", "data", "state", "threads", "bandwidth", "cpu", "meter")
+    settings = fedrt.device(args.name, **given(args, *own))
+    if args.check:
+        print(f"{settings.name}: nothing is wrong; it belongs to {settings.own_edge}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from fedrt.cli.parser import Commands, Parser, add_command
-from fedrt.cli.party import add_party, only_checked, settings_of
+from fedrt.cli.party import add_party, given
 
 
 def add(commands: Commands[Parser]) -> None:
@@ -15,7 +15,7 @@ def add(commands: Commands[Parser]) -> None:
     parser.add_argument("name", metavar="NAME", help="edge-0, edge-1, ... of the scenario")
     parser.add_argument("--listen", metavar="HOST:PORT", help="default: 127.0.0.1:7100")
     parser.add_argument("--scenario", metavar="FILE", help="a TOML file or a shipped scenario")
-    parser.add_argument("--state", dest="state_folder", metavar="DIR", help="default: state/NAME")
+    parser.add_argument("--state", metavar="DIR", help="default: state/NAME")
     parser.add_argument(
         "--keep-updates",
         action="store_true",
@@ -31,10 +31,9 @@ def add(commands: Commands[Parser]) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Serve until SIGTERM or Ctrl-C."""
-    from fedrt.devices.common.settings import EdgeSettings
-    from fedrt.devices.parties import serve_edge
+    import fedrt
 
-    own = ("listen", "state_folder", "keep_updates", "bandwidth", "interface")
-    settings = settings_of(EdgeSettings, args, args.name, *own)
-    if not only_checked(args, settings):
-        serve_edge(settings)
+    own = ("scenario", "listen", "state", "keep_updates", "bandwidth", "interface")
+    settings = fedrt.edge(args.name, **given(args, *own))
+    if args.check:
+        print(f"{settings.name}: nothing is wrong")

@@ -1,17 +1,14 @@
-"""What the commands of real devices share: options, and how settings are put together."""
+"""What the commands of real devices share: options, and how they are handed on."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fedrt.cli.parser import Parser
 
-if TYPE_CHECKING:
-    from fedrt.devices.common.settings import PartySettings
-
-COMMON = ("seed", "ca", "certificate", "key", "revoked", "log_json", "metrics")
+COMMON = ("config", "seed", "ca", "certificate", "key", "revoked", "log_json", "metrics", "check")
 
 
 def add_party(parser: Parser) -> None:
@@ -40,25 +37,6 @@ def add_party(parser: Parser) -> None:
     )
 
 
-def settings_of(cls: type[PartySettings], args: argparse.Namespace, name: str, *own: str) -> Any:
-    """The settings of a party, from options, environment and file."""
-    from fedrt.devices.common.settings import read_settings
-    from fedrt.system.extras import need
-
-    need(f"fedrt {name.partition('-')[0]}", "grpc")
-    options = {key: getattr(args, key) for key in (*COMMON, *own)}
-    if args.scenario is not None:
-        options["scenario_file"] = args.scenario
-    return read_settings(cls, options, args.config, name)
-
-
-def only_checked(args: argparse.Namespace, settings: Any) -> bool:
-    """Check settings if that is all that was asked for."""
-    if not args.check:
-        return False
-    from fedrt.devices.parties import check
-
-    check(settings, data=True)
-    belongs = f"; it belongs to {settings.own_edge}" if settings.role == "device" else ""
-    print(f"{settings.name}: nothing is wrong{belongs}")
-    return True
+def given(args: argparse.Namespace, *own: str) -> dict[str, Any]:
+    """What was typed of the options of a party, as its function takes it."""
+    return {name: getattr(args, name) for name in (*COMMON, *own)}

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import threading
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from fedrt.devices.common.logs import start_logs
@@ -23,6 +26,9 @@ log = logging.getLogger(__name__)
 
 Serve = Callable[[asyncio.Event], Awaitable[None]]
 
+LOOK_S = 0.2
+"""Between two looks at whether another thread has told a party to stop."""
+
 
 def check(settings: PartySettings, *, data: bool = False) -> None:
     """Raise an error with all that keeps a party from starting.
@@ -33,44 +39,67 @@ def check(settings: PartySettings, *, data: bool = False) -> None:
         raise InputError(problems)
 
 
-def serve_edge(settings: EdgeSettings) -> None:
+def serve_edge(settings: EdgeSettings, stop: Event | None = None) -> None:
     """Run an edge server until it is told to stop."""
     check(settings)
     start_logs(settings.name, as_json=settings.log_json)
     from fedrt.devices.edge.serve import serve
 
-    _until_stopped(lambda stop: serve(settings, stop))
+    _until_stopped(lambda stopped: serve(settings, stopped), stop)
 
 
-def serve_device(settings: DeviceSettings) -> None:
+def serve_device(settings: DeviceSettings, stop: Event | None = None) -> None:
     """Run a device agent until it is told to stop."""
     check(settings)
     start_logs(settings.name, as_json=settings.log_json)
     from fedrt.devices.device.agent import DeviceAgent
 
-    async def serve(stop: asyncio.Event) -> None:
-        await DeviceAgent(settings).serve(stop)
+    async def serve(stopped: asyncio.Event) -> None:
+        await DeviceAgent(settings).serve(stopped)
 
-    _until_stopped(serve)
+    _until_stopped(serve, stop)
 
 
-def coordinate(settings: CoordinatorSettings, path: Path, command: str, **given: Any) -> Any:
+def coordinate(settings: CoordinatorSettings, path: Path, command: str, *given: Any) -> Any:
     """Run a scenario on real devices; the summary."""
     need("fedrt coordinator", "torch")
     check(settings)
     start_logs(settings.name, as_json=settings.log_json)
     from fedrt.devices.coordinator.run import coordinate
 
-    return coordinate(settings, path, command, **given)
+    return coordinate(settings, path, command, *given)
 
 
-def _until_stopped(serve: Serve) -> None:
-    """Run a party; SIGTERM and Ctrl-C let it end what it is at."""
+def _until_stopped(serve: Serve, stop: Event | None) -> None:
+    """Run a party; SIGTERM and Ctrl-C let it end what it is at, and so does `stop` once it is set.
+
+    Signals reach the main thread alone: a party in another one is told by `stop`.
+    """
+    here = threading.current_thread() is threading.main_thread()
+    if not here and stop is None:
+        raise InputError(
+            "`stop=threading.Event()`: has to be given in a thread, where no signal ends it"
+        )
+    with suppress(RuntimeError):  # there is none
+        asyncio.get_running_loop()
+        raise InputError("an event loop runs here, as in a notebook: call it in a thread")
 
     async def main() -> None:
-        stop, loop = asyncio.Event(), asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stop.set)
-        await serve(stop)
+        stopped, loop = asyncio.Event(), asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT) if here else ():
+            loop.add_signal_handler(number, stopped.set)
+        told = None if stop is None else asyncio.create_task(_follow(stop, stopped))
+        try:
+            await serve(stopped)
+        finally:
+            if told is not None:
+                told.cancel()
 
     asyncio.run(main())
+
+
+async def _follow(stop: Event, stopped: asyncio.Event) -> None:
+    """Hand on what another thread has set."""
+    while not stop.is_set():
+        await asyncio.sleep(LOOK_S)
+    stopped.set()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
@@ -63,6 +63,7 @@ def coordinate(
     command: str,
     progress: Progress | None = None,
     note: Callable[[str], None] = print,
+    callbacks: Sequence[Any] = (),
 ) -> Summary:
     """Run a scenario on real devices and return the summary; a stopped run goes on."""
     from fedrt.learning.remote import Evaluator
@@ -85,7 +86,8 @@ def coordinate(
         fleet = RealFleet(settings, run_name(path), inputs_of(evaluator), note)
         try:
             fleet.start_metrics()
-            return _run(settings, directory, options, fleet, evaluator, progress, note)
+            given = (settings, directory, options, fleet, evaluator)
+            return _run(*given, progress, note, callbacks)
         finally:
             fleet.close()
 
@@ -98,6 +100,7 @@ def _run(
     evaluator: Any,
     progress: Progress | None,
     note: Callable[[str], None],
+    callbacks: Sequence[Any],
 ) -> Summary:
     scenario, seed = settings.scenario, settings.seed
     size = scenario.fleet
@@ -116,7 +119,7 @@ def _run(
                 executor.learn(turn.seen, turn.outcome)
         note(f"going on after global round {len(records)}")
     kept = read_identity(directory.path, read_run(directory.path).run)
-    job = Job(directory, checkpoints, options, kept)
+    job = Job(directory, checkpoints, options, kept, callbacks)
     policy = make_policy(settings.policy)
     live = LiveFile(directory.path, fleet, learned, records)
     fleet.changed = live.write

@@ -1,0 +1,20 @@
+"""One line about a global round on real devices, for whoever watches the coordinator."""
+
+from __future__ import annotations
+
+from fedrt.runs.rounds import GlobalRound
+
+
+def round_line(done: GlobalRound) -> str:
+    """Predicted and measured seconds of a global round, updates that came, and the accuracy."""
+    turns = [turn.outcome for turn in done.edge_rounds]
+    planned = sum(float(turn.planned.edge_time_s.max()) for turn in turns)
+    measured = sum(float(turn.cost.edge_time_s.max()) for turn in turns)
+    came = sum(int(turn.delivered.sum()) for turn in turns)
+    asked = sum(len(turn.delivered) for turn in turns)
+    found = done.metrics.get("accuracy")
+    line = f"global round {done.last.t + 1}: {done.time_s:.2f} s, training {measured:.2f} s"
+    line += f" (predicted {planned:.2f}), {came} of {asked} updates"
+    if found is not None and found == found:
+        line += f", accuracy {found:.4f}"
+    return line

@@ -27,6 +27,11 @@ def add(commands: Commands[Parser]) -> None:
         help="duty, cgroup or cpufreq: enforces CPU frequencies; default: none",
     )
     parser.add_argument(
+        "--cpu-share",
+        metavar="SHARE",
+        help="the share of this processor that stands for cpu_max_hz; default: 1",
+    )
+    parser.add_argument(
         "--meter", metavar="NAME", help="of energy: rapl, ina, hwmon, none; default: what is there"
     )
     add_party(parser)
@@ -36,7 +41,8 @@ def run(args: argparse.Namespace) -> None:
     """Attend to the edge server until SIGTERM or Ctrl-C."""
     import fedrt
 
-    own = ("scenario", "edge", "data", "state", "threads", "bandwidth", "cpu", "meter")
-    settings = fedrt.device(args.name, **given(args, *own))
+    own = ("scenario", "edge", "data", "state", "threads")
+    held = ("bandwidth", "cpu", "cpu_share", "meter")
+    settings = fedrt.device(args.name, **given(args, *own, *held))
     if args.check:
         print(f"{settings.name}: nothing is wrong; it belongs to {settings.own_edge}")

@@ -12,7 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from fedrt.devices.actuators.cgroup import CgroupHome, CgroupQuota, clean_cgroup, find_home
+from fedrt.devices.actuators.cgroup import (
+    LEAST_US,
+    CgroupHome,
+    CgroupQuota,
+    clean_cgroup,
+    find_home,
+    quota_of,
+)
 from fedrt.devices.actuators.choices import CGROUPS, CLEANERS, OWN_GROUP, open_cpu
 from fedrt.devices.actuators.cpufreq import CpuFrequency, clean_cpufreq, policies
 from fedrt.devices.actuators.leftovers import Leftovers
@@ -45,20 +52,34 @@ def test_a_quota_in_version_2(tmp_path, enabled):
     quota = CgroupQuota(home, "device-3", leftovers, threads=2, remove=shutil.rmtree)
     assert quota.apply(0.25) == 0.25
     (group,) = slice_.glob("fedrt-*")
-    assert (group / "cpu.max").read_text() == "50000 100000"
+    assert (group / "cpu.max").read_text() == "5000 10000"
     assert (group / "cgroup.procs").read_text() == str(os.getpid())
     control = slice_ / "cgroup.subtree_control"
     assert control.read_text() == (enabled or "+cpu")
     assert leftovers.read() == {"cgroup": quota.what}
     quota.undo()
-    quota.undo()
+    assert (group / "cpu.max").read_text() == "max"
+    assert quota.apply(0.01) == 0.01
+    assert (group / "cpu.max").read_text() == "1000 50000"
+    assert quota.apply(1.0) == 1.0
+    assert (group / "cpu.max").read_text() == "max"
+    quota.close()
+    quota.close()
     assert not list(slice_.glob("fedrt-*"))
     assert control.read_text() == (enabled or "-cpu")
     assert (slice_ / "cgroup.procs").read_text() == str(os.getpid())
     assert not leftovers.path.exists()
-    quota.close()
     assert quota.apply(0.25) == 1.0
     assert not list(slice_.glob("fedrt-*"))
+
+
+@pytest.mark.parametrize("cores", [1e-3, 0.03, 0.05, 0.1, 0.77, 1.0, 7.5])
+def test_a_quota_is_as_short_as_the_kernel_takes(cores):
+    quota_us, period_us = quota_of(cores)
+    assert quota_us / period_us == pytest.approx(cores, rel=1e-2)
+    assert quota_us >= LEAST_US
+    assert 10_000 <= period_us <= 1_000_000
+    assert quota_us == LEAST_US or period_us == 10_000
 
 
 def test_homes_of_both_versions(tmp_path):
@@ -148,7 +169,7 @@ def test_a_killed_process_leaves_a_group_that_the_next_start_removes(tmp_path):
     try:
         share, group = child.stdout.readline().split()
         assert float(share) == 0.4
-        assert (Path(group) / "cpu.cfs_quota_us").read_text().strip() == "40000"
+        assert (Path(group) / "cpu.cfs_quota_us").read_text().strip() == "4000"
         assert str(child.pid) in (Path(group) / "cgroup.procs").read_text().split()
     finally:
         child.send_signal(signal.SIGKILL)

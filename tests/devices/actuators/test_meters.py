@@ -86,7 +86,7 @@ def test_counters_of_hwmon(tmp_path):
 def test_a_report_says_whether_it_was_measured(tmp_path):
     packages, _ = rapl(tmp_path, 1)
     for meter, joules in ((find_meter(tmp_path), 7.0), (None, 0.0)):
-        actuators = DeviceActuators(BandwidthActuator(), CpuActuator(), 0, 1e9, meter)
+        actuators = DeviceActuators(BandwidthActuator(), CpuActuator(), 0, 1e9, meter=meter)
         (packages[0] / "energy_uj").write_text("1000000")
         with actuators.training(Order(cpu_hz=5e8)) as spent:
             (packages[0] / "energy_uj").write_text("8000000")

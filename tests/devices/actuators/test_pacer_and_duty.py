@@ -11,12 +11,14 @@ from support.parties import six, split
 
 from fedrt.data.split import device_file
 from fedrt.devices.actuators.base import BandwidthActuator, CpuActuator, UplinkShare
+from fedrt.devices.actuators.device import DeviceActuators
 from fedrt.devices.actuators.duty import DutyCycle
 from fedrt.devices.actuators.pacer import BURST_S, PIECE_S, Pacer
 from fedrt.devices.coordinator.executor import RemoteExecutor
 from fedrt.devices.coordinator.learned import Learned
 from fedrt.devices.coordinator.world import slower_radio
 from fedrt.devices.wire.chunks import CHUNK, chunks_of
+from fedrt.devices.wire.messages_pb2 import Order
 from fedrt.learning.remote import EdgeModel, LocalTrainer
 from fedrt.plan import upload_bits
 from fedrt.policies import make_policy
@@ -120,6 +122,17 @@ def test_a_duty_cycle_uses_its_share_of_the_cpu(share):
         at = clock.now
         duty.after_step()
         assert clock.now == at
+
+
+@pytest.mark.parametrize(("cpu_hz", "share"), [(5e8, 0.15), (1e9, 0.3), (2e9, 0.3), (0.0, 0.3)])
+def test_full_speed_may_be_a_share_of_a_core(cpu_hz, share):
+    clock = Clock()
+    duty = DutyCycle(clock.time, clock.cpu_time, clock.sleep)
+    actuators = DeviceActuators(BandwidthActuator(), duty, 0, 1e9, cpu_share=0.3)
+    with actuators.training(Order(cpu_hz=cpu_hz)):
+        clock.work(0.6)
+        duty.after_step()
+    assert clock.now == pytest.approx(1000.0 + 0.6 / share)
 
 
 def test_time_without_the_cpu_counts_as_rest():

@@ -149,6 +149,7 @@ def device(
     threads: int | str | None = None,
     bandwidth: str | None = None,
     cpu: str | None = None,
+    cpu_share: float | str | None = None,
     meter: str | None = None,
     check: bool = False,
     stop: Event | None = None,
@@ -173,6 +174,7 @@ def device(
         "threads": threads,
         "bandwidth": bandwidth,
         "cpu": cpu,
+        "cpu_share": cpu_share,
         "meter": meter,
     }
     settings = _read(DeviceSettings, name, scenario, given, options)

@@ -62,12 +62,12 @@ class CpuActuator:
         """Called after every local step."""
 
     def undo(self) -> None:
-        """Leave the machine as it was. May be called at any time, and more than once."""
+        """Let training run at full speed. May be called at any time, and more than once."""
         with self._lock:
             self._undo()
 
     def close(self) -> None:
-        """Undo, for good."""
+        """Undo for good, and leave the machine as it was."""
         with self._lock:
             self._closed = True
             self._undo()

@@ -12,7 +12,8 @@ from fedrt.devices.actuators.base import CpuActuator
 from fedrt.devices.actuators.leftovers import Leftovers
 
 NAME = "cgroup"
-PERIOD_US = 100_000
+SHORTEST_US, LONGEST_US = 10_000, 1_000_000
+"""Periods: the shortest that the share allows, so that short jobs are slowed as asked too."""
 LEAST_US = 1000
 """The kernel takes no smaller quota."""
 OWN = "fedrt-"
@@ -50,8 +51,17 @@ def _inside(mount: Path, path: str) -> Path:
     return found if found.is_dir() else mount
 
 
+def quota_of(cores: float) -> tuple[int, int]:
+    """Quota and period in microseconds that let a process use so many cores."""
+    period_us = round(min(max(LEAST_US / max(cores, 1e-9), SHORTEST_US), LONGEST_US))
+    return max(round(cores * period_us), LEAST_US), period_us
+
+
 class CgroupQuota(CpuActuator):
-    """Lets the process run for its share of every 100 ms, on all of its threads together."""
+    """Lets the process run for its share of every period, on all of its threads together.
+
+    The group stays for as long as the process: only its quota comes and goes with a round.
+    """
 
     def __init__(
         self,
@@ -79,26 +89,44 @@ class CgroupQuota(CpuActuator):
 
     def _apply(self, share: float) -> float:
         if share >= 1.0:
+            self._lift()
             return 1.0
-        group, pid = self._group, str(os.getpid())
-        self._leftovers.note(NAME, self.what)
-        group.mkdir(exist_ok=True)
-        quota_us = max(round(share * self._threads * PERIOD_US), LEAST_US)
+        quota_us, period_us = quota_of(share * self._threads)
+        self._enter()
         if self._home.version == 1:
-            (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
-            (group / "cpu.cfs_quota_us").write_text(str(quota_us))
-            (group / "cgroup.procs").write_text(pid)
-            read = float((group / "cpu.cfs_quota_us").read_text())
+            self._lift()  # the kernel takes no period that the quota before does not fit
+            self._write("cpu.cfs_period_us", period_us)
+            self._write("cpu.cfs_quota_us", quota_us)
+            read = float((self._group / "cpu.cfs_quota_us").read_text())
         else:
-            # A group with processes may not share out controllers: first into the new one.
-            (group / "cgroup.procs").write_text(pid)
-            if self._enables:
-                (self._home.folder / "cgroup.subtree_control").write_text("+cpu")
-            (group / "cpu.max").write_text(f"{quota_us} {PERIOD_US}")
-            read = float((group / "cpu.max").read_text().split()[0])
-        return read / PERIOD_US / self._threads
+            self._write("cpu.max", f"{quota_us} {period_us}")
+            read = float((self._group / "cpu.max").read_text().split()[0])
+        return read / period_us / self._threads
+
+    def _enter(self) -> None:
+        """Go into the group; it is made on the first time."""
+        if self._group.is_dir():
+            return
+        self._leftovers.note(NAME, self.what)
+        self._group.mkdir()
+        self._write("cgroup.procs", os.getpid())
+        if self._enables:
+            # A group with processes may not share out controllers: so after they have left it.
+            (self._home.folder / "cgroup.subtree_control").write_text("+cpu")
+
+    def _lift(self) -> None:
+        """Let the process run freely, in its group."""
+        if self._group.is_dir():
+            one = self._home.version == 1
+            self._write(*(("cpu.cfs_quota_us", -1) if one else ("cpu.max", "max")))
+
+    def _write(self, name: str, value: object) -> None:
+        (self._group / name).write_text(str(value))
 
     def _undo(self) -> None:
+        if not self._closed:
+            self._lift()
+            return
         if self._group.is_dir():
             clean_cgroup(self.what, self._remove)
         self._leftovers.drop(NAME)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from fedrt.devices.actuators.base import BandwidthActuator, CpuActuator
@@ -43,8 +44,13 @@ def open_cpu(settings: DeviceSettings, leftovers: Leftovers) -> CpuActuator:
 
 def _tried(actuator: CpuActuator) -> CpuActuator:
     """An actuator that can set a share and undo it; else the kernel's error."""
-    actuator.apply(PROBE)
-    actuator.undo()
+    try:
+        actuator.apply(PROBE)
+        actuator.undo()
+    except OSError:
+        with suppress(OSError):
+            actuator.close()
+        raise
     return actuator
 
 

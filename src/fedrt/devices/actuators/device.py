@@ -29,6 +29,8 @@ class DeviceActuators:
     cpu: CpuActuator
     number: int
     cpu_max_hz: float
+    cpu_share: float = 1.0
+    """The share of a core that stands for `cpu_max_hz`."""
     meter: Meter | None = None
 
     @staticmethod
@@ -42,7 +44,8 @@ class DeviceActuators:
         cpu = open_cpu(settings, leftovers)
         meter = None if settings.meter == "none" else find_meter(kind=settings.meter)
         log.info("energy: %s", "modelled" if meter is None else f"measured by {meter.words}")
-        return DeviceActuators(bandwidth, cpu, settings.number, cpu_max_hz, meter)
+        share = settings.cpu_share
+        return DeviceActuators(bandwidth, cpu, settings.number, cpu_max_hz, share, meter)
 
     @contextmanager
     def training(self, order: Order) -> Iterator[Report]:
@@ -51,7 +54,8 @@ class DeviceActuators:
         Gives a report that has the joules of the block afterwards, if there is a meter.
         """
         report = Report()
-        self._hold(order.cpu_hz / self.cpu_max_hz if order.cpu_hz > 0 else 1.0)
+        of_full = min(order.cpu_hz / self.cpu_max_hz, 1.0) if order.cpu_hz > 0 else 1.0
+        self._hold(of_full * self.cpu_share)
         if self.meter is not None:
             self.meter.start()
         try:

@@ -144,6 +144,8 @@ class DeviceSettings(PartySettings):
     """What holds uploads to their planned rates."""
     cpu: str = setting(OneOf(("none", "duty", "cgroup", "cpufreq")), "none")
     """What holds training to its planned CPU frequency."""
+    cpu_share: float = setting(Real(above=0, most=1), 1.0)
+    """The share of the processor's full speed that stands for the device's `cpu_max_hz`."""
     meter: str = setting(OneOf(("auto", "rapl", "ina", "hwmon", "none")), "auto")
     """What measures the energy of training; it is modelled where there is nothing."""
 

@@ -6,14 +6,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from support.parties import six
 from support.running import running
 
+import fedrt
 from fedrt.devices.actuators.duty import DutyCycle
 from fedrt.devices.actuators.pacer import Pacer
 from fedrt.learning.setup import make_setup
 from fedrt.learning.trainer import Trainer
 from fedrt.policies import make_policy
+from fedrt.records.checkpoint import Checkpoints
 from fedrt.records.directory import read_run
 from fedrt.runs.executor import SimulatedExecutor
 from fedrt.runs.loop import run_rounds
@@ -146,12 +149,33 @@ def test_a_coordinator_goes_on_where_it_stopped(tmp_path):
         fleet.start_all()
         with pytest.raises(KeyboardInterrupt):
             fleet.coordinate(progress=stop)
+        half = Checkpoints(tmp_path / "run").newest_models()
         summary = fleet.coordinate()
+    np.testing.assert_array_equal(half, models[1, "mix"])
     assert summary["global_rounds"] == 3
     last = edge_models(tmp_path, 2)[2, "mix"]
     for c in range(2):
         np.testing.assert_array_equal(last[c], models[2, "mix"][c])
     assert read_run(tmp_path / "run").summary == summary
+
+
+def test_models_are_exported_as_those_of_a_simulated_run(tmp_path):
+    scenario = six(*NORMED, "rounds.global_rounds=2")
+    with running(tmp_path, scenario) as fleet:
+        fleet.start_all()
+        fleet.coordinate()
+    options = {"engine": "sequential", "device": "cpu", "progress": False}
+    simulated = fedrt.run(scenario, policy="ce-fedavg", out=tmp_path / "simulated", **options)
+    for which in ("average", "edge:1"):
+        found = []
+        for folder in (tmp_path / "run", simulated.folder):
+            file = fedrt.export(folder, folder / "model.pt", model=which)
+            found.append(torch.load(file, weights_only=True))
+        weights, expected = (each.pop("state_dict") for each in found)
+        assert found[0] == found[1]
+        assert weights.keys() == expected.keys()
+        for name, tensor in expected.items():
+            torch.testing.assert_close(weights[name], tensor, rtol=0, atol=0)
 
 
 def test_a_device_that_is_cut_off_is_left_out_and_comes_back(tmp_path):

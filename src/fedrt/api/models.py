@@ -9,7 +9,7 @@ from fedrt.api.asked import folder_of
 from fedrt.api.folders import Place
 from fedrt.errors import InputError, reason
 from fedrt.records.checkpoint import Checkpoints
-from fedrt.records.directory import read_run
+from fedrt.records.directory import INPUTS, read_run
 from fedrt.records.foreign import refuse_links
 from fedrt.system.extras import need
 from fedrt.system.inputs import parse_json, read_text
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from torch import nn
 
     from fedrt.learning.exporting import Inputs
-
-INPUTS = "inputs.json"
-"""The file in a run folder that says what its model takes."""
 
 
 def read_inputs(folder: Path) -> Inputs:

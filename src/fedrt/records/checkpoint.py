@@ -27,9 +27,9 @@ Arrays = Mapping[str, NDArray[Any]]
 
 OWN_NAME = re.compile(r"[0-9]{6,18}\.npz")
 """How checkpoints and records are named: no other file is ever removed."""
-LATER = {"copies", "pairs", "codec_state", "guard"}
-"""What a state may have though that of a run's start has not: copies, if gossip is coded, and what
-devices remember of messages, if a policy chooses codecs."""
+LATER = {"copies", "pairs", "codec_state", "guard", "models"}
+"""What a state may have though that of a run's start has not: copies, if gossip is coded, what
+devices remember of messages, if a policy chooses codecs, and models that real servers sent."""
 Record = Sequence[PastEdgeRound]
 """The edge rounds of one global round."""
 

@@ -51,6 +51,8 @@ READABLE_VERSIONS = (1, 2)
 """Older folders can be shown, but a run in one cannot be resumed."""
 BEFORE = "before"
 """The folder in a branch with what the run before it was started with."""
+INPUTS = "inputs.json"
+"""The file that says what the model of a trained run takes."""
 TABLES = ("devices", "links", "edges", "rounds")
 SUMMARY = (
     *("scenario", "policy", "seed", "global_rounds", "total_time_s", "energy_j_mean"),

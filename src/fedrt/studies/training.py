@@ -16,7 +16,14 @@ from fedrt.callbacks.loggers import make_loggers
 from fedrt.errors import FedrtError, InputError
 from fedrt.policies import Policy, make_policy
 from fedrt.records.checkpoint import Arrays, Checkpoints, Record
-from fedrt.records.directory import BEFORE, RunDirectory, SavedRun, read_run, refuse_old_format
+from fedrt.records.directory import (
+    BEFORE,
+    INPUTS,
+    RunDirectory,
+    SavedRun,
+    read_run,
+    refuse_old_format,
+)
 from fedrt.records.foreign import refuse_links
 from fedrt.records.history import History
 from fedrt.records.identity import (
@@ -264,7 +271,7 @@ class Job:
 
         parts = setup.parts
         self.directory.save_partition(parts.class_counts(), parts.edge_of_device)
-        write_json(self.directory.path / "inputs.json", asdict(Inputs.of(setup.samples)))
+        write_json(self.directory.path / INPUTS, asdict(Inputs.of(setup.samples)))
 
     def rounds(
         self,

@@ -59,6 +59,8 @@ class RemoteExecutor:
         self.loss_sum, self.steps = 0.0, 0
         self.began: deque[list[str]] = deque(maxlen=2)
         """The states in which this global round began, and the one before."""
+        self.models: NDArray[Any] | None = None
+        """The servers' models after the last gossip, a row each; None if they did not come."""
 
     @property
     def start(self) -> ModelDistances:
@@ -333,14 +335,15 @@ class RemoteExecutor:
         return list(await asyncio.gather(*(one(c) for c in range(len(pairs)))))
 
     def _metrics(self, t: int) -> dict[str, float]:
-        """Loss, and what is measured of the models; these come here for that alone."""
+        """Loss, and what is measured of the models, which come here for that and for exports."""
         loss = self.loss_sum / self.steps if self.steps else math.nan
-        self.loss_sum, self.steps = 0.0, 0
+        self.loss_sum, self.steps, self.models = 0.0, 0, None
         try:
             models = self.fleet.portal.call(self._models())
         except SilentEdgeError as error:
             log.warning("no evaluation in global round %d: %s", t, error)
             return {"loss": loss}
+        self.models = self.evaluator.arrays(models)
         return self.evaluator.metrics(t, models, loss)
 
     async def _models(self) -> list[bytes]:

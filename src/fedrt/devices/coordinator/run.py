@@ -22,7 +22,7 @@ from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.party import is_label
 from fedrt.errors import InputError
 from fedrt.policies import make_policy
-from fedrt.records.directory import RunDirectory, read_run
+from fedrt.records.directory import INPUTS, RunDirectory, read_run
 from fedrt.records.foreign import refuse_links
 from fedrt.records.identity import check_same, identity_of, read_identity
 from fedrt.records.options import RunOptions
@@ -30,6 +30,7 @@ from fedrt.records.records import RunSize
 from fedrt.records.summary import Summary
 from fedrt.runs.rounds import GlobalRound
 from fedrt.studies.training import DEVICES, Job, open_checkpoints
+from fedrt.system.files import write_json
 
 log = logging.getLogger(__name__)
 
@@ -38,15 +39,19 @@ Progress = Callable[[GlobalRound], None]
 
 
 class RemoteState:
-    """What the coordinator saves after every global round: the states that the servers are in."""
+    """What the coordinator saves after every global round: the servers' states, and their models.
+
+    A run goes on from the states; the models are there for `fedrt export`.
+    """
 
     def __init__(self, executor: RemoteExecutor) -> None:
         self.executor = executor
 
     def state(self) -> Arrays:
-        """The labels of the servers' states, and which pairs gossiped last."""
+        """The labels of the servers' states, which pairs gossiped last, and models if they came."""
         labels = np.array(self.executor.fleet.labels, dtype="S80")
-        return {"labels": labels, "linked": self.executor.linked}
+        found = {"labels": labels, "linked": self.executor.linked}
+        return found if self.executor.models is None else found | {"models": self.executor.models}
 
     def restore(self, state: Arrays) -> None:
         """Go on from a saved state."""
@@ -119,6 +124,7 @@ def _run(
                 executor.learn(turn.seen, turn.outcome)
         note(f"going on after global round {len(records)}")
     kept = read_identity(directory.path, read_run(directory.path).run)
+    write_json(directory.path / INPUTS, evaluator.noted_inputs)
     job = Job(directory, checkpoints, options, kept, callbacks)
     policy = make_policy(settings.policy)
     live = LiveFile(directory.path, fleet, learned, records)

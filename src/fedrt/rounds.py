@@ -122,6 +122,8 @@ class Outcome:
     """Whether `cost` was measured on real devices."""
     metered: BoolArray | None = None
     """For each device, whether it has read its joules from a meter; None: all are modelled."""
+    enforce_s: FloatArray | None = None
+    """Per edge: how long it took to hold real devices to the plan; None where it is simulated."""
 
     @property
     def lost_s(self) -> FloatArray:

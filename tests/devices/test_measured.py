@@ -44,6 +44,8 @@ def test_parts_of_a_measured_round_add_up(run):
     names = ("download_s", "compute_s", "upload_s", "overhead_s", "backhaul_s", "waiting_s")
     whole = np.sum([edges[name] for name in names], axis=0)
     assert min(edges[name].min() for name in names) >= 0
+    assert (edges["enforce_s"] > 0).all()
+    assert (edges["enforce_s"] < edges["edge_time_s"]).all()
     for t, time_s in enumerate(rounds["time_s"]):
         for c in range(2):
             mine = (edges["global_round"] == t) & (edges["edge"] == c)

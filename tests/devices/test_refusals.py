@@ -81,6 +81,7 @@ CONTENTS = {
     "loss": (lambda model: model, {"loss_sum": float("nan")}, "not finite"),
     "seconds": (lambda model: model, {"train_s": float("inf")}, "cannot be"),
     "download": (lambda model: model, {"download_s": float("nan")}, "cannot be"),
+    "enforced": (lambda model: model, {"enforce_s": -1.0}, "cannot be"),
     "joules": (lambda model: model, {"joules": -1.0}, "cannot be"),
     "variate": (lambda model: model, {"variate": bytes(8)}, "variate"),
 }
@@ -95,10 +96,12 @@ def test_updates_with_wrong_contents_are_refused_in_words(edge, case):
 def test_claimed_seconds_are_at_most_those_of_the_edge_server(edge):
     async def run():
         async with opened(edge, run="years") as round_:
-            assert (await round_.bad.upload(round_.order.key, round_.model, train_s=1e9)).accepted
+            years = {"train_s": 1e9, "enforce_s": 1e9}
+            assert (await round_.bad.upload(round_.order.key, round_.model, **years)).accepted
             found = await round_.end()
             report = await round_.training
             assert 0 < found[0].report.train_s <= report.edge_s
+            assert found[0].report.enforce_s <= report.enforce_s <= 2 * report.edge_s
 
     within(run())
 

@@ -77,6 +77,7 @@ OUTCOME = {
     "measured": Kind(YES, ""),
 }
 REFUSED = {"refused": Kind(WHOLE, "N")}
+ENFORCED = {"enforce_s": BY_EDGE}
 METERED = {"metered": Kind(YES, "N")}
 STEPPED = {"stepped_up": Kind(WHOLE, "N")}
 FAILURES = {

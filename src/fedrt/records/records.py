@@ -24,6 +24,7 @@ from fedrt.records.fields import (
     COST,
     CPU,
     DISTANCES,
+    ENFORCED,
     FAILURES,
     GOSSIP,
     HOW,
@@ -136,6 +137,8 @@ def _arrays_of(done: PastEdgeRound) -> Arrays:
         parts["refused"] = (outcome, REFUSED)
     if outcome.stepped_up is not None:
         parts["stepped"] = (outcome, STEPPED)
+    if outcome.enforce_s is not None:
+        parts["enforced"] = (outcome, ENFORCED)
     if outcome.metered is not None:
         parts["metered"] = (outcome, METERED)
     if outcome.failures is not None:
@@ -240,6 +243,7 @@ class _Reader:
             failures=self.one("failures", FAILURES, make=Failures),
             distances=self.one("distances", DISTANCES, COMPARED, make=ModelDistances),
             metrics={} if metrics is None else _metrics(metrics["names"], metrics["values"]),
+            **(self.values("enforced", ENFORCED) or {}),
             **(self.values("metered", METERED) or {}),
             **self.places("refused", REFUSED, (ACCEPTED, len(REASONS)), NO_REASON),
             **self.places("stepped", STEPPED, (NOT_STEPPED, len(LADDER)), NO_CODEC),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -51,11 +52,13 @@ class DeviceActuators:
     def training(self, order: Order) -> Iterator[Report]:
         """Hold the CPU to the share of an order while the block runs.
 
-        Gives a report that has the joules of the block afterwards, if there is a meter.
+        Gives a report with the seconds that this took, and afterwards with the joules of the
+        block, if there is a meter.
         """
-        report = Report()
+        report, began = Report(), time.monotonic()
         of_full = min(order.cpu_hz / self.cpu_max_hz, 1.0) if order.cpu_hz > 0 else 1.0
         self._hold(of_full * self.cpu_share)
+        report.enforce_s = time.monotonic() - began
         if self.meter is not None:
             self.meter.start()
         try:

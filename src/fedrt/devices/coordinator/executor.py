@@ -165,11 +165,12 @@ class RemoteExecutor:
         }
         delivered, metered = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
         refused, stepped = np.full(count, ACCEPTED), np.full(count, NOT_STEPPED)
-        edge_time_s, delivered_s = np.zeros(seen.num_edges), np.zeros(seen.num_edges)
+        edge_time_s, delivered_s, enforce_s = (np.zeros(seen.num_edges) for _ in range(3))
         for c, report in enumerate(reports):
             if report is None:
                 continue
             edge_time_s[c], delivered_s[c] = report.edge_s, report.delivered_s
+            enforce_s[c] = report.enforce_s
             for each in report.devices:
                 n = place[each.number]
                 delivered[n] = each.delivered
@@ -195,6 +196,7 @@ class RemoteExecutor:
             stepped_up=stepped if (stepped != NOT_STEPPED).any() else None,
             measured=True,
             metered=metered if metered.any() else None,
+            enforce_s=enforce_s,
         )
 
     def _cost(

@@ -257,6 +257,7 @@ class DeviceAgent:
             left_norm=result.left_norm,
             joules=spent.joules,
             metered=spent.metered,
+            enforce_s=spent.enforce_s,
         )
         heads = {"message": head_of(result.message), "variate": head_of(variate)}
         upload = pb.Upload(key=order.key, report=report, **heads)

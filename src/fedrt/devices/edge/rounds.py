@@ -66,6 +66,8 @@ class OpenRound:
         default_factory=lambda: defaultdict(asyncio.Lock)
     )
     tries: Counter[int] = field(default_factory=Counter)
+    shape_s: float = 0.0
+    """What it took to hold the uploads of devices to their rates."""
     began: float = field(default_factory=time.monotonic)
     complete: asyncio.Event = field(default_factory=asyncio.Event)
     closed: bool = False

@@ -129,10 +129,12 @@ class EdgeNode:
 
     async def _enforce(self, round_: OpenRound, change: Callable[[Any], None], rates: Any) -> None:
         """Change what is enforced; where that fails, the round goes on without."""
+        began = time.monotonic()
         try:
             await in_thread(change, rates)
         except FedrtError as error:
             log.warning("%s: rates are not enforced: %s", words(round_.key), error)
+        round_.shape_s = max(round_.shape_s, time.monotonic() - began)
 
     async def _wait(self, round_: OpenRound) -> None:
         if not round_.locals:
@@ -181,7 +183,9 @@ class EdgeNode:
         self.remembered |= dict.fromkeys(came, order.label)
         edge_s = time.monotonic() - round_.began
         last_s = max((update.at_s for update in round_.updates.values()), default=0.0)
+        slowest_s = max((u.upload.report.enforce_s for u in round_.updates.values()), default=0.0)
         report = pb.TrainReport(edge_s=edge_s, delivered_s=last_s)
+        report.enforce_s = round_.shape_s + slowest_s
         for each in order.devices:
             update = round_.updates.get(each.number)
             found = pb.DeviceReport(

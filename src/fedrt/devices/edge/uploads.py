@@ -93,7 +93,7 @@ def note_failure(round_: OpenRound | None, number: int, key: pb.Key, why: str) -
 
 def report_problem(report: pb.Report) -> str | None:
     """What is wrong with the numbers that plans will rest on; None if nothing is."""
-    given = (report.download_s, report.train_s, report.joules)
+    given = (report.download_s, report.train_s, report.joules, report.enforce_s)
     if all(math.isfinite(each) and each >= 0 for each in given) and report.joules <= MOST_JOULES:
         return None
     return "reports seconds or joules that cannot be"
@@ -107,7 +107,8 @@ def timed(update: ReceivedUpdate, at_s: float) -> ReceivedUpdate:
     upload = pb.Upload()
     upload.CopyFrom(update.upload)
     report = upload.report
-    report.download_s, report.train_s = min(report.download_s, at_s), min(report.train_s, at_s)
+    for name in ("download_s", "train_s", "enforce_s"):
+        setattr(report, name, min(getattr(report, name), at_s))
     return replace(update, upload=upload, at_s=at_s)
 
 

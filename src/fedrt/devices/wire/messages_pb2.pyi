@@ -79,7 +79,7 @@ class Failure(_message.Message):
     def __init__(self, key: _Optional[_Union[Key, _Mapping]] = ..., why: _Optional[str] = ...) -> None: ...
 
 class Report(_message.Message):
-    __slots__ = ("download_s", "train_s", "loss_sum", "largest", "update_norm", "left_norm", "joules", "metered")
+    __slots__ = ("download_s", "train_s", "loss_sum", "largest", "update_norm", "left_norm", "joules", "metered", "enforce_s")
     DOWNLOAD_S_FIELD_NUMBER: _ClassVar[int]
     TRAIN_S_FIELD_NUMBER: _ClassVar[int]
     LOSS_SUM_FIELD_NUMBER: _ClassVar[int]
@@ -88,6 +88,7 @@ class Report(_message.Message):
     LEFT_NORM_FIELD_NUMBER: _ClassVar[int]
     JOULES_FIELD_NUMBER: _ClassVar[int]
     METERED_FIELD_NUMBER: _ClassVar[int]
+    ENFORCE_S_FIELD_NUMBER: _ClassVar[int]
     download_s: float
     train_s: float
     loss_sum: float
@@ -96,7 +97,8 @@ class Report(_message.Message):
     left_norm: float
     joules: float
     metered: bool
-    def __init__(self, download_s: _Optional[float] = ..., train_s: _Optional[float] = ..., loss_sum: _Optional[float] = ..., largest: _Optional[float] = ..., update_norm: _Optional[float] = ..., left_norm: _Optional[float] = ..., joules: _Optional[float] = ..., metered: _Optional[bool] = ...) -> None: ...
+    enforce_s: float
+    def __init__(self, download_s: _Optional[float] = ..., train_s: _Optional[float] = ..., loss_sum: _Optional[float] = ..., largest: _Optional[float] = ..., update_norm: _Optional[float] = ..., left_norm: _Optional[float] = ..., joules: _Optional[float] = ..., metered: _Optional[bool] = ..., enforce_s: _Optional[float] = ...) -> None: ...
 
 class ToDevice(_message.Message):
     __slots__ = ("welcome", "order", "chunk", "receipt")
@@ -239,14 +241,16 @@ class DeviceOrder(_message.Message):
     def __init__(self, number: _Optional[int] = ..., local_steps: _Optional[int] = ..., codec: _Optional[str] = ..., cpu_hz: _Optional[float] = ..., bandwidth_hz: _Optional[float] = ..., tx_power_w: _Optional[float] = ..., samples: _Optional[int] = ..., rate_bps: _Optional[float] = ...) -> None: ...
 
 class TrainReport(_message.Message):
-    __slots__ = ("devices", "edge_s", "delivered_s")
+    __slots__ = ("devices", "edge_s", "delivered_s", "enforce_s")
     DEVICES_FIELD_NUMBER: _ClassVar[int]
     EDGE_S_FIELD_NUMBER: _ClassVar[int]
     DELIVERED_S_FIELD_NUMBER: _ClassVar[int]
+    ENFORCE_S_FIELD_NUMBER: _ClassVar[int]
     devices: _containers.RepeatedCompositeFieldContainer[DeviceReport]
     edge_s: float
     delivered_s: float
-    def __init__(self, devices: _Optional[_Iterable[_Union[DeviceReport, _Mapping]]] = ..., edge_s: _Optional[float] = ..., delivered_s: _Optional[float] = ...) -> None: ...
+    enforce_s: float
+    def __init__(self, devices: _Optional[_Iterable[_Union[DeviceReport, _Mapping]]] = ..., edge_s: _Optional[float] = ..., delivered_s: _Optional[float] = ..., enforce_s: _Optional[float] = ...) -> None: ...
 
 class DeviceReport(_message.Message):
     __slots__ = ("number", "delivered", "refused", "stepped_up", "upload_bytes", "upload_s", "report", "why")

@@ -38,10 +38,12 @@ def edge_measured(turn: EdgeRound) -> Columns:
     if not turn.outcome.measured:
         return {}
     by_edge, outcome = turn.seen.sum_by_edge, turn.outcome
+    unknown = np.full(turn.seen.num_edges, np.nan)  # in a run that an older version began
     return {
         "edge_time_s": outcome.cost.edge_time_s,
         "planned_edge_time_s": outcome.planned.edge_time_s,
         "planned_backhaul_s": outcome.planned.backhaul_s,
+        "enforce_s": unknown if outcome.enforce_s is None else outcome.enforce_s,
         "expected": by_edge(turn.plan.trained.astype(np.float64)).astype(np.int64),
         "delivered": by_edge(outcome.delivered.astype(np.float64)).astype(np.int64),
     }

@@ -23,15 +23,16 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import random
 import re
 import socket
 import ssl
 import statistics
 import sys
 import tempfile
-import threading
 import time
 from contextlib import AsyncExitStack
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +41,9 @@ from devices_fleet import Fleet, machine, small
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from support.fake_device import FakeCoordinator, FakeDevice, device
 
-from fedrt.devices.security import Party, open_channel
+from fedrt.devices.security import Files, Party, open_channel
 from fedrt.devices.wire import messages_pb2 as pb
-from fedrt.devices.wire.chunks import chunks_of, head_of
+from fedrt.devices.wire.chunks import head_of
 
 INPUTS = pb.Inputs(shape=[1, 8, 8], num_classes=10)
 MODELS = {
@@ -124,53 +125,61 @@ async def uploads(fleet: Fleet, repeats: int) -> list[float]:
 async def streamed(fleet: Fleet, length: int, repeats: int) -> list[float]:
     """Seconds for an upload that is received whole and then refused as too late: the wire alone."""
     address = f"127.0.0.1:{fleet.ports[0]}"
-    payload, found = bytes(length), []
+    payload, found = random.Random(0).randbytes(length), []
     head = pb.Upload(key=pb.Key(run="none"), message=head_of(payload))  # made once training ends
     async with device(address, fleet.files("device-0")) as each:
         await each.greet(fleet.scenario)
         for _ in range(repeats + 1):
             began = time.perf_counter()
             await each.write(upload=head)
-            for chunk in chunks_of(payload):
-                await each.write(chunk=chunk)
+            await each.send(payload)
             await each.receipt()
             found.append(time.perf_counter() - began)
     return found[1:]
 
 
+def receive_plainly(listener: socket.socket, files: Files, length: int, repeats: int) -> None:
+    """The receiving end of a plain socket, in a process of its own: takes the bytes, keeps none."""
+    context = context_of(files, ssl.PROTOCOL_TLS_SERVER)
+    near, _ = listener.accept()
+    with context.wrap_socket(near, server_side=True) as stream:
+        for _ in range(repeats + 1):
+            left, place = length, bytearray(2**18)
+            while left:
+                left -= stream.recv_into(place, min(left, len(place)))
+            stream.sendall(b"x")
+
+
+def context_of(files: Files, side: int) -> ssl.SSLContext:
+    """TLS 1.3 with certificates on both sides."""
+    context = ssl.SSLContext(side)
+    context.check_hostname = False
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.load_cert_chain(files.certificate, files.key)
+    context.load_verify_locations(files.ca)
+    context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
 def plain_tls(fleet: Fleet, length: int, repeats: int) -> list[float]:
     """Seconds for the same bytes through a socket with TLS 1.3, and one byte back."""
-    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    client.check_hostname = False
-    for context, name in ((server, "edge-0"), (client, "device-0")):
-        files = fleet.files(name)
-        context.minimum_version = ssl.TLSVersion.TLSv1_3
-        context.load_cert_chain(files.certificate, files.key)
-        context.load_verify_locations(files.ca)
-        context.verify_mode = ssl.CERT_REQUIRED
     listener = socket.create_server(("127.0.0.1", 0))
-
-    def receive() -> None:
-        near, _ = listener.accept()
-        with server.wrap_socket(near, server_side=True) as stream:
-            for _ in range(repeats + 1):
-                left, place = length, bytearray(2**18)
-                while left:
-                    left -= stream.recv_into(place, min(left, len(place)))
-                stream.sendall(b"x")
-
-    thread = threading.Thread(target=receive, daemon=True)
-    thread.start()
-    payload, found = memoryview(bytes(length)), []
-    with client.wrap_socket(socket.create_connection(listener.getsockname())) as stream:
+    given = (listener, fleet.files("edge-0"), length, repeats)
+    receiver = get_context("spawn").Process(target=receive_plainly, args=given, daemon=True)
+    receiver.start()
+    payload, found = memoryview(random.Random(0).randbytes(length)), []
+    near = socket.create_connection(listener.getsockname())
+    near.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    context = context_of(fleet.files("device-0"), ssl.PROTOCOL_TLS_CLIENT)
+    with context.wrap_socket(near) as stream:
         for _ in range(repeats + 1):
             began = time.perf_counter()
             for start in range(0, length, 2**18):
                 stream.sendall(payload[start : start + 2**18])
             stream.recv(1)
             found.append(time.perf_counter() - began)
-    thread.join(60)
+    receiver.join(60)
+    listener.close()
     return found[1:]
 
 
@@ -214,7 +223,7 @@ def measure(rounds: int) -> dict[str, Any]:
             fleet.start("edge-0")
             try:
                 large = what == "100 MB"
-                repeats = 3 if large else rounds
+                repeats = 10 if large else rounds
                 taken = asyncio.run(asyncio.wait_for(uploads(fleet, repeats), 300))
                 found[f"upload of {what}, ms"] = spread([1000 * s for s in taken])
                 length = int(float(what.split()[0]) * 1e6)

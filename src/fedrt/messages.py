@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from statistics import NormalDist
 
+Raw = bytes | memoryview
+"""The bytes of a message or a model, or a view of them: large ones are not copied."""
 CODEC_NAMES = (
     "float32",
     "float16",

@@ -10,7 +10,9 @@ from fedrt.devices.security import Files, Party, open_channel
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.chunks import chunks_of, gathered, head_of
 from fedrt.devices.wire.party import own_party
+from fedrt.devices.wire.raw import IN_STREAM, raw_chunk
 from fedrt.devices.wire.services import call
+from fedrt.messages import Raw
 from fedrt.scenario import Scenario
 from support.children import LIMIT_S
 
@@ -30,6 +32,11 @@ class FakeDevice:
         """Send one message."""
         await self.stream.write(pb.FromDevice(**what))
 
+    async def send(self, payload: Raw) -> None:
+        """Send the chunks of a payload."""
+        for each in chunks_of(payload):
+            await self.stream.write(raw_chunk(IN_STREAM, each))
+
     async def read(self) -> Any:
         """The next message; an error if the stream has ended."""
         found = await self.stream.read()
@@ -48,22 +55,21 @@ class FakeDevice:
         while (message := await self.read()).WhichOneof("what") != "order":
             pass
 
-        async def chunk() -> bytes:
-            return bytes((await self.read()).chunk)
+        async def chunk() -> Raw:
+            return (await self.read()).chunk
 
         order = message.order
         model = await gathered(order.model, 2**36, chunk)
         await gathered(order.correction, 2**36, chunk)
-        return order, model
+        return order, bytes(model)
 
-    async def upload(self, key: pb.Key, message: bytes, variate: bytes = b"", **report: Any):
+    async def upload(self, key: pb.Key, message: Raw, variate: Raw = b"", **report: Any):
         """Send an update; the receipt."""
         heads = {"message": head_of(message), "variate": head_of(variate)}
         told = pb.Report(**(REPORT | report))
         await self.write(upload=pb.Upload(key=key, report=told, **heads))
         for payload in (message, variate):
-            for each in chunks_of(payload):
-                await self.write(chunk=each)
+            await self.send(payload)
         return await self.receipt()
 
     async def receipt(self) -> pb.Receipt:

@@ -17,6 +17,7 @@ from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.chunks import MOST_MODEL, BrokenPayloadError, fetched
 from fedrt.devices.wire.services import NOT_JOINED, call, reason_of
 from fedrt.errors import FedrtError, InputError
+from fedrt.messages import Raw
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -72,7 +73,7 @@ class EdgeCalls:
             await asyncio.sleep(min(AGAIN_S, max(end - time.monotonic(), 0)))
         raise SilentEdgeError(f"edge-{c}: {last}")
 
-    async def model(self, c: int, run: str, label: str, seconds: float) -> bytes:
+    async def model(self, c: int, run: str, label: str, seconds: float) -> Raw:
         """The model of an edge server in a state."""
         end = time.monotonic() + seconds
         while True:

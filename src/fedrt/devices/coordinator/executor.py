@@ -24,6 +24,7 @@ from fedrt.devices.coordinator.world import slower_radio
 from fedrt.devices.edge.states import global_round_of, label_of
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.learning.remote.orders import gossip_orders
+from fedrt.messages import Raw
 from fedrt.plan import Gossip, Plan
 from fedrt.rounds import ACCEPTED, NOT_STEPPED, ModelDistances, Outcome, RoundCost
 from fedrt.world.observation import Observation
@@ -348,7 +349,7 @@ class RemoteExecutor:
         self.models = self.evaluator.arrays(models)
         return self.evaluator.metrics(t, models, loss)
 
-    async def _models(self) -> list[bytes]:
+    async def _models(self) -> list[Raw]:
         run, labels = self.fleet.run, self.fleet.labels
         asked = (self.fleet.calls.model(c, run, label, MODEL_S) for c, label in enumerate(labels))
         return list(await asyncio.gather(*asked))

@@ -21,8 +21,10 @@ from fedrt.devices.security import Party, open_channel
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.chunks import MOST_MODEL, BrokenPayloadError, chunks_of, gathered, head_of
 from fedrt.devices.wire.party import difference, is_label, own_party, words
+from fedrt.devices.wire.raw import IN_STREAM, raw_chunk
 from fedrt.devices.wire.services import call, reason_of
 from fedrt.errors import FedrtError, InputError
+from fedrt.messages import Raw
 from fedrt.scenario import Scenario
 from fedrt.world.fleet import draw_fleet
 
@@ -47,8 +49,8 @@ class OrderedWork:
     """An order with all that came with it."""
 
     order: pb.Order
-    model: bytes
-    correction: bytes
+    model: Raw
+    correction: Raw
     download_s: float
 
     @property
@@ -62,8 +64,8 @@ class Done:
     """What came of an order: an update, or why there is none."""
 
     upload: pb.Upload | None
-    message: bytes = b""
-    variate: bytes = b""
+    message: Raw = b""
+    variate: Raw = b""
     why: str = ""
 
 
@@ -167,11 +169,12 @@ class DeviceAgent:
         """An order with the model that follows it."""
         began = time.monotonic()
 
-        async def chunk() -> bytes:
+        async def chunk() -> Raw:
             message = await stream.read()
             if message is grpc.aio.EOF or message.WhichOneof("what") != "chunk":
                 raise BrokenPayloadError("an order that ends too early")
-            return bytes(message.chunk)
+            part: Raw = message.chunk
+            return part
 
         model = await gathered(order.model, MOST_MODEL, chunk)
         correction = await gathered(order.correction, MOST_MODEL, chunk)
@@ -206,7 +209,7 @@ class DeviceAgent:
         for payload in (done.message, done.variate):
             for chunk in chunks_of(payload, bandwidth.piece_bytes):
                 await bandwidth.wait(len(chunk))
-                await stream.write(pb.FromDevice(chunk=chunk))
+                await stream.write(raw_chunk(IN_STREAM, chunk))
 
     def _carry_out(self, job: OrderedWork) -> None:
         """Train as ordered; the result is kept until the next order.

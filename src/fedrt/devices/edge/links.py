@@ -14,6 +14,7 @@ from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.chunks import MOST_MODEL, BrokenPayloadError, fetched
 from fedrt.devices.wire.services import call, reason_of
 from fedrt.errors import FedrtError
+from fedrt.messages import Raw
 
 log = logging.getLogger(__name__)
 
@@ -81,10 +82,10 @@ class PeerLinks:
 
     async def fetch_all(
         self, neighbours: Mapping[int, str], order: pb.MixOrder, step: int, seconds: float
-    ) -> dict[int, bytes]:
+    ) -> dict[int, Raw]:
         """What all neighbours send in a gossip step; an error if one cannot be reached in time."""
 
-        async def one(number: int, address: str) -> bytes:
+        async def one(number: int, address: str) -> Raw:
             asked = pb.Fetch(run=order.key.run, label=order.label, step=step)
             while True:
                 try:
@@ -100,7 +101,7 @@ class PeerLinks:
             raise LostLinkError(f"not all of the neighbours {list(neighbours)} answer") from None
         return dict(zip(neighbours, found, strict=True))
 
-    async def model_of(self, number: int, address: str, run: str, label: str) -> bytes | None:
+    async def model_of(self, number: int, address: str, run: str, label: str) -> Raw | None:
         """The model of a peer in a state; None if it cannot be had."""
         try:
             return await self._fetch(number, address, pb.Fetch(run=run, label=label), MODEL_S)
@@ -108,7 +109,7 @@ class PeerLinks:
             log.info("edge %d: %s", number, reason_of(error))
             return None
 
-    async def _fetch(self, number: int, address: str, asked: pb.Fetch, seconds: float) -> bytes:
+    async def _fetch(self, number: int, address: str, asked: pb.Fetch, seconds: float) -> Raw:
         method = call(self.channel(number, address), "Peers", "Fetch")
         return await fetched(method(asked, timeout=seconds), MOST_MODEL)
 

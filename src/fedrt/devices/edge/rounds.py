@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fedrt.devices.wire.messages_pb2 import Key, TrainOrder, Upload
+from fedrt.messages import Raw
 
 if TYPE_CHECKING:
     from fedrt.learning.remote import LocalOrder
@@ -24,8 +25,8 @@ class ReceivedUpdate:
     """A device's update as it came in."""
 
     upload: Upload
-    message: bytes
-    variate: bytes
+    message: Raw
+    variate: Raw
     upload_s: float
     at_s: float = 0.0
     """Seconds after the edge round began."""

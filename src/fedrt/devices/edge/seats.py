@@ -15,7 +15,9 @@ from fedrt.devices.edge.rounds import OpenRound, ReceivedUpdate
 from fedrt.devices.security.gate import UnreadableMessageError
 from fedrt.devices.wire.chunks import BrokenPayloadError, chunks_of, gathered, head_of
 from fedrt.devices.wire.messages_pb2 import FromDevice, Key, Order, Receipt, ToDevice, Upload
+from fedrt.devices.wire.raw import IN_STREAM, raw_chunk
 from fedrt.errors import FedrtError
+from fedrt.messages import Raw
 
 GREETING_S = 20.0
 """Within which a device that connects has to say who it is."""
@@ -62,7 +64,7 @@ class Seat:
             await self.context.write(ToDevice(order=head))
             for payload in (round_.model, correction):
                 for chunk in chunks_of(payload):
-                    await self.context.write(ToDevice(chunk=chunk))
+                    await self.context.write(raw_chunk(IN_STREAM, chunk))
 
     def share(self, round_: OpenRound) -> UplinkShare:
         """The rate that the plan of a round gives the device."""
@@ -77,7 +79,8 @@ class Seat:
 
     async def read(self, seconds: float | None = None) -> FromDevice:
         """The next message of the device; an error if it has gone."""
-        found = await asyncio.wait_for(self.context.read(), seconds)
+        async with asyncio.timeout(seconds):  # wait_for would make a task of every read
+            found = await self.context.read()
         if found is grpc.aio.EOF:
             raise GoneError("the device has closed its stream")
         return found
@@ -100,11 +103,12 @@ class Seat:
         """The update that follows its head."""
         began = time.monotonic()
 
-        async def chunk() -> bytes:
+        async def chunk() -> Raw:
             found = await self.read(CHUNK_S)
             if found.WhichOneof("what") != "chunk":
                 raise BrokenPayloadError("another message in the middle of an upload")
-            return found.chunk
+            part: Raw = found.chunk
+            return part
 
         message = await gathered(upload.message, most, chunk)
         variate = await gathered(upload.variate, most_variate, chunk)

@@ -6,6 +6,9 @@ import resource
 from dataclasses import dataclass, replace
 
 Options = list[tuple[str, int | str]]
+FRAME_BYTES, WRITE_BYTES = 4 * 2**20, 2**20
+"""The longest frame of HTTP/2 that a side takes, and what a stream writes ahead; with gRPC's own,
+16 kB and 64 kB, a large model takes longer. A call takes `message_bytes` at most, as ever."""
 OTHER_FILES = 256
 """Open files of a process beside its connections."""
 
@@ -79,6 +82,8 @@ class Limits:
         return [
             ("grpc.max_receive_message_length", self.message_bytes),
             ("grpc.max_send_message_length", self.message_bytes),
+            ("grpc.http2.max_frame_size", FRAME_BYTES),
+            ("grpc.http2.write_buffer_size", WRITE_BYTES),
             ("grpc.max_metadata_size", self.metadata_bytes),
             ("grpc.absolute_max_metadata_size", self.metadata_bytes),
             ("grpc.keepalive_time_ms", _ms(self.ping_s)),

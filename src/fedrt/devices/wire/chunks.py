@@ -2,70 +2,98 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from hashlib import blake2b
+from hashlib import sha256
 from typing import Any
 
+import numpy as np
+
 from fedrt.devices.wire.messages_pb2 import Payload, Piece
+from fedrt.devices.wire.raw import IN_PIECE, raw_chunk
 from fedrt.errors import FedrtError
+from fedrt.messages import Raw
 
 MOST_MODEL = 2**32
 """Bytes of the largest model that a party takes."""
-CHUNK = 2**18
-"""Bytes of a chunk: with fewer, a large model takes far longer than plain TLS would."""
+CHUNK = 2**20
+"""Bytes of the longest chunk: with shorter ones, a large model takes longer."""
+LEAST_CHUNK = 2**16
+CHUNKS = 16
+"""About so many chunks does a small payload have: the first are digested while the last come."""
+IN_THREAD = 2**18
+"""From so many bytes on, a chunk is digested in a thread of its own."""
 MOST_MESSAGE = CHUNK + 2**16
 """Bytes of the longest message on the wire."""
 
-NextChunk = Callable[[], Awaitable[bytes]]
+NextChunk = Callable[[], Awaitable[Raw]]
 
 
 class BrokenPayloadError(FedrtError):
     """What arrived is not what its head announces."""
 
 
-def digest_of(payload: bytes | bytearray) -> bytes:
+def digest_of(payload: Raw) -> bytes:
     """The digest by which a payload is known."""
-    return blake2b(payload, digest_size=16).digest()
+    return sha256(payload).digest()
 
 
-def head_of(payload: bytes) -> Payload:
+def head_of(payload: Raw) -> Payload:
     """What is announced of a payload before its chunks."""
     return Payload(length=len(payload), digest=digest_of(payload) if payload else b"")
 
 
-def chunks_of(payload: bytes, size: int = CHUNK) -> Iterator[bytes]:
-    """The payload in pieces of at most `size` bytes; none for an empty one."""
+def chunks_of(payload: Raw, most: int = CHUNK) -> Iterator[memoryview]:
+    """The payload in pieces of at most `most` bytes, not copied; none for an empty one."""
     view = memoryview(payload)
+    size = min(max(len(view) // CHUNKS, LEAST_CHUNK), most)
     for start in range(0, len(view), size):
-        yield bytes(view[start : start + size])
+        yield view[start : start + size]
 
 
-async def gathered(head: Payload, most: int, next_chunk: NextChunk) -> bytes:
-    """The payload that follows its head; an error if it is another one, or longer than `most`."""
+async def gathered(head: Payload, most: int, next_chunk: NextChunk) -> memoryview:
+    """The payload that follows its head; an error if it is another one, or longer than `most`.
+
+    A long chunk is copied to its place and digested by a thread while the next one is on its way.
+    """
     if head.length > most:
         raise BrokenPayloadError(f"a payload of {head.length} bytes: must be at most {most}")
-    found: list[bytes] = []
-    length, digest = 0, blake2b(digest_size=16)
+    # Memory that nobody has written to yet takes none; numpy asks for large pages, which cost less.
+    whole = np.empty(head.length, dtype=np.uint8).data
+    length, digest = 0, sha256()
+
+    def take(start: int, chunk: Raw) -> None:
+        whole[start : start + len(chunk)] = chunk
+        digest.update(chunk)
+
+    loop, taking = asyncio.get_running_loop(), None
     while length < head.length:
         chunk = await next_chunk()
-        length += len(chunk)
+        start, length = length, length + len(chunk)
         if not chunk or length > head.length:
             raise BrokenPayloadError("a payload whose chunks do not fit its announced length")
-        digest.update(chunk)  # at once: the next chunk is on its way meanwhile
-        found.append(chunk)
+        if taking is not None:
+            await taking
+            taking = None
+        if len(chunk) < IN_THREAD:
+            take(start, chunk)
+        else:
+            taking = loop.run_in_executor(None, take, start, chunk)
+    if taking is not None:
+        await taking
     if head.length and digest.digest() != head.digest:
         raise BrokenPayloadError("a payload with another digest than announced")
-    return found[0] if len(found) == 1 else b"".join(found)
+    return whole.toreadonly()
 
 
-async def pieces(payload: bytes) -> AsyncIterator[Any]:
+async def pieces(payload: Raw) -> AsyncIterator[Any]:
     """A payload as an answer in pieces."""
     yield Piece(head=head_of(payload))
     for chunk in chunks_of(payload):
-        yield Piece(chunk=chunk)
+        yield raw_chunk(IN_PIECE, chunk)
 
 
-async def fetched(answer: Any, most: int) -> bytes:
+async def fetched(answer: Any, most: int) -> memoryview:
     """The payload that another party answers with."""
     source = aiter(answer)
 
@@ -79,7 +107,8 @@ async def fetched(answer: Any, most: int) -> bytes:
     if first.WhichOneof("what") != "head":
         raise BrokenPayloadError("an answer without a head")
 
-    async def chunk() -> bytes:
-        return bytes((await piece()).chunk)
+    async def chunk() -> Raw:
+        found: Raw = (await piece()).chunk
+        return found
 
     return await gathered(first.head, most, chunk)

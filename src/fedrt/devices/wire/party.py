@@ -9,7 +9,7 @@ from fedrt.devices.wire.messages_pb2 import Key, Party
 from fedrt.records.identity import identity_of
 from fedrt.scenario import Scenario
 
-PROTOCOL = 1
+PROTOCOL = 2
 LABEL = re.compile(r"[0-9a-z][0-9a-z-]{0,79}")
 """Names of states and runs: they become names of files."""
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import grpc
 
 from fedrt.devices.wire import messages_pb2 as pb
+from fedrt.devices.wire.raw import IN_PIECE, IN_STREAM, reader, writer
 
 NOT_JOINED = grpc.StatusCode.ABORTED
 """The answer of an edge server that has been started anew, and was not asked to join the run."""
@@ -31,6 +32,8 @@ ORDERS = {
     "Measure": CallKind(pb.DistanceOrder, pb.DistanceReport),
     "Model": CallKind(pb.ModelQuestion, pb.Piece, streams_out=True),
 }
+CHUNK_FIELDS = {pb.FromDevice: IN_STREAM, pb.ToDevice: IN_STREAM, pb.Piece: IN_PIECE}
+"""The messages that may be a chunk of a payload, and the number of that field."""
 SERVICES = {"Devices": DEVICES, "Peers": PEERS, "Orders": ORDERS}
 
 
@@ -42,8 +45,8 @@ def handlers(service: str, given: Mapping[str, Any]) -> Any:
         make = getattr(grpc, "{}_{}_rpc_method_handler".format(*kinds))
         found[name] = make(
             given[name],
-            request_deserializer=method.request.FromString,
-            response_serializer=method.response.SerializeToString,
+            request_deserializer=_reader(method.request),
+            response_serializer=writer(method.response),
         )
     return grpc.method_handlers_generic_handler(f"fedrt.v1.{service}", found)
 
@@ -54,9 +57,13 @@ def call(channel: Any, service: str, name: str) -> Any:
     kinds = ("stream" if each else "unary" for each in (method.streams_in, method.streams_out))
     return getattr(channel, "_".join(kinds))(
         f"/fedrt.v1.{service}/{name}",
-        request_serializer=method.request.SerializeToString,
-        response_deserializer=method.response.FromString,
+        request_serializer=writer(method.request),
+        response_deserializer=_reader(method.response),
     )
+
+
+def _reader(kind: Any) -> Any:
+    return reader(kind, CHUNK_FIELDS[kind]) if kind in CHUNK_FIELDS else kind.FromString
 
 
 def reason_of(error: Exception) -> str:

@@ -25,7 +25,7 @@ from fedrt.learning.material import check_labels
 from fedrt.learning.models.architectures import check_trains, model_code
 from fedrt.learning.remote.orders import LocalOrder, LocalResult, ModelInputs
 from fedrt.learning.remote.parts import DRAWING, CommonParts, one_thread, open_parts
-from fedrt.messages import CODEC_NAMES
+from fedrt.messages import CODEC_NAMES, Raw
 from fedrt.scenario.model import Scenario
 
 IntArray = NDArray[np.int64]
@@ -65,7 +65,7 @@ class DeviceSteps:
     def train(
         self,
         order: LocalOrder,
-        model: bytes,
+        model: Raw,
         left: NDArray[Any] | None,
         after_step: Callable[[], None] | None = None,
     ) -> tuple[LocalResult, NDArray[Any] | None]:

@@ -28,7 +28,7 @@ from fedrt.learning.remote.orders import (
     ModelInputs,
 )
 from fedrt.learning.remote.parts import CommonParts, one_thread, open_parts
-from fedrt.messages import CODEC_NAMES
+from fedrt.messages import CODEC_NAMES, Raw
 from fedrt.rounds import ACCEPTED, REASONS
 from fedrt.scenario.model import Scenario
 from fedrt.world.faults import draw_attackers
@@ -231,7 +231,7 @@ class EdgeModel:
         return Trained(found.models, filled)
 
     @one_thread()
-    def distance_to(self, model: bytes) -> float:
+    def distance_to(self, model: Raw) -> float:
         """The L2 norm between the parameters of another edge server's model and its own."""
         other = self.parts.unpack(model, "the model")
         both = torch.stack([self._model, other])[:, : self.parts.size]
@@ -249,12 +249,12 @@ class EdgeModel:
         """
         return self.gossip.message_to(neighbour, step)
 
-    def gossip_problem(self, message: bytes) -> str | None:
+    def gossip_problem(self, message: Raw) -> str | None:
         """What is wrong with a message of a neighbour in this gossip; None if nothing is."""
         return self.gossip.problem(message)
 
     @one_thread()
-    def receive(self, step: int, messages: Mapping[int, bytes]) -> None:
+    def receive(self, step: int, messages: Mapping[int, Raw]) -> None:
         """Carry out a step with the messages of all neighbours."""
         self.gossip.receive(step, messages)
 

@@ -23,6 +23,7 @@ from fedrt.learning.models.architectures import model_code
 from fedrt.learning.remote.checks import refuse_unfit
 from fedrt.learning.remote.orders import ModelInputs
 from fedrt.learning.remote.parts import CommonParts, open_parts
+from fedrt.messages import Raw
 from fedrt.scenario.model import Scenario
 
 
@@ -73,7 +74,7 @@ class Evaluator:
         """The digest of the whole data set."""
         return self.own.data_digest
 
-    def metrics(self, t: int, models: Sequence[bytes], loss: float) -> dict[str, float]:
+    def metrics(self, t: int, models: Sequence[Raw], loss: float) -> dict[str, float]:
         """What is recorded after the gossip of a global round.
 
         `models` are those of all edge servers by their numbers, `loss` is that of `mean_loss`.
@@ -93,13 +94,13 @@ class Evaluator:
         metrics["wall_s"], self.began = now - self.began, now
         return metrics
 
-    def average(self, models: Sequence[bytes]) -> bytes:
+    def average(self, models: Sequence[Raw]) -> bytes:
         """The average of the edge servers' models, to be exported."""
         return self.parts.pack(average(self._read(models)))
 
-    def arrays(self, models: Sequence[bytes]) -> NDArray[Any]:
+    def arrays(self, models: Sequence[Raw]) -> NDArray[Any]:
         """The edge servers' models as a checkpoint of a run has them, one in each row."""
         return self._read(models).numpy()
 
-    def _read(self, models: Sequence[bytes]) -> Tensor:
+    def _read(self, models: Sequence[Raw]) -> Tensor:
         return torch.stack([self.parts.unpack(model, "an edge model") for model in models])

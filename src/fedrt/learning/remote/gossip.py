@@ -22,7 +22,7 @@ from fedrt.learning.coded_gossip import KnownModels
 from fedrt.learning.gossip import Links
 from fedrt.learning.remote.orders import GossipOrder
 from fedrt.learning.remote.parts import CommonParts, read_numbers
-from fedrt.messages import message_bytes
+from fedrt.messages import Raw, message_bytes
 
 FLOAT32 = np.dtype("<f4")
 
@@ -94,7 +94,7 @@ class GossipSteps:
             apart = self.model[:size] - self.copies.held[row]
             self.sent[self.step, j] = self.parts.join(form.encode(apart), self.model)
 
-    def problem(self, message: bytes) -> str | None:
+    def problem(self, message: Raw) -> str | None:
         """What is wrong with a neighbour's message; None if nothing is."""
         try:
             self._read(self._present(), message)
@@ -102,7 +102,7 @@ class GossipSteps:
             return str(error)
         return None
 
-    def _read(self, order: GossipOrder, message: bytes) -> tuple[Tensor, Tensor]:
+    def _read(self, order: GossipOrder, message: Raw) -> tuple[Tensor, Tensor]:
         """The parameters, or the difference, and the buffers in a message."""
         size, whole = self.parts.size, self.parts.model.size
         if order.codec == "none":
@@ -112,10 +112,10 @@ class GossipSteps:
         if len(message) != cut + FLOAT32.itemsize * (whole - size):
             length = cut + FLOAT32.itemsize * (whole - size)
             raise MessageError(f"message: has {len(message)} bytes: must have {length}")
-        apart = make_format(order.codec).decode(message[:cut], size)
+        apart = make_format(order.codec).decode(bytes(message[:cut]), size)
         return apart, read_numbers(message[cut:], "message: its buffers", whole - size, FLOAT32)
 
-    def receive(self, step: int, messages: Mapping[int, bytes]) -> None:
+    def receive(self, step: int, messages: Mapping[int, Raw]) -> None:
         """Carry out a step; an error, and nothing is done, if a message is wrong or missing."""
         order = self._present()
         if step != self.step or step >= order.steps:

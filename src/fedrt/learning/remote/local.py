@@ -14,6 +14,7 @@ from fedrt.data.split import OwnSamples, read_own
 from fedrt.errors import InputError, MessageError
 from fedrt.learning.remote.checks import refuse_unfit
 from fedrt.learning.remote.orders import LocalOrder, LocalResult, ModelInputs
+from fedrt.messages import Raw
 from fedrt.scenario.model import Scenario
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class LocalTrainer:
         return self.steps.parts.model_bytes
 
     def train(
-        self, order: LocalOrder, model: bytes, after_step: Callable[[], None] | None = None
+        self, order: LocalOrder, model: Raw, after_step: Callable[[], None] | None = None
     ) -> LocalResult:
         """Carry out the local steps of an order from a model, and code what is sent of them.
 

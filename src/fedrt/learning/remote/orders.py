@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedrt.control.mixing.damping import damped
 from fedrt.control.mixing.weights import mixing_of
-from fedrt.messages import CODEC_NAMES, distortion
+from fedrt.messages import CODEC_NAMES, Raw, distortion
 from fedrt.plan import Gossip
 from fedrt.rounds import ACCEPTED
 from fedrt.scenario.model import GOSSIP_CODECS, Scenario
@@ -56,7 +56,7 @@ class LocalOrder:
     local_steps: int
     codec: str | None = None
     """A shipped codec by its name; None: what `learning.upload` says."""
-    correction: bytes | None = None
+    correction: Raw | None = None
     """What SCAFFOLD adds to gradients, in the model's type; None without it."""
     device: int = 0
     """The device's number in the fleet."""
@@ -78,7 +78,7 @@ class LocalOrder:
 class LocalResult:
     """What a device sends when it has trained."""
 
-    message: bytes
+    message: Raw
     """Its update, coded, or its whole model; empty where its training diverged."""
     loss_sum: float
     """The sum of its mini-batch losses."""
@@ -90,7 +90,7 @@ class LocalResult:
     """The norm of what its message leaves out; NaN without a shipped codec."""
     train_s: float = 0.0
     """The seconds that it trained, loading torch left out."""
-    variate: bytes | None = None
+    variate: Raw | None = None
     """With SCAFFOLD, the mean of its gradients, in the model's type."""
 
 

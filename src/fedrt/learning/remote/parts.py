@@ -23,7 +23,7 @@ from fedrt.learning.models.architectures import model_for
 from fedrt.learning.models.flat import FlatModel
 from fedrt.learning.notes import refuse_other_lengths
 from fedrt.learning.remote.orders import ModelInputs
-from fedrt.messages import message_bytes
+from fedrt.messages import Raw, message_bytes
 from fedrt.scenario.model import Scenario
 
 
@@ -64,7 +64,7 @@ class CommonParts:
         found = numbers.cpu().numpy() if isinstance(numbers, Tensor) else numbers
         return found.astype(self.dtype, copy=False).tobytes()
 
-    def unpack(self, raw: bytes, what: str, size: int | None = None) -> Tensor:
+    def unpack(self, raw: Raw, what: str, size: int | None = None) -> Tensor:
         """The numbers in bytes that somebody sent; an error if they are not finite or too many."""
         size = self.model.size if size is None else size
         return read_numbers(raw, what, size, self.dtype).to(self.first_model.dtype)
@@ -86,7 +86,7 @@ class CommonParts:
         """A device's message: that of its update, and the buffers beside it."""
         return update + state[self.size :].cpu().numpy().astype("<f4", copy=False).tobytes()
 
-    def received(self, message: bytes, codec: str | None, start: Tensor) -> Tensor:
+    def received(self, message: Raw, codec: str | None, start: Tensor) -> Tensor:
         """The model that a message stands for, where the device started from `start`.
 
         An error names what is wrong with a message that no device sends.
@@ -97,7 +97,7 @@ class CommonParts:
         if codec is None and self.method.codec is None:
             return self.unpack(message, "message")
         cut = length - BUFFER_BYTES * (self.model.size - self.size)
-        update = self._decoded(message[:cut], codec)
+        update = self._decoded(bytes(message[:cut]), codec)
         found = torch.empty_like(start)
         found[: self.size] = start[: self.size] + update.to(start)
         what, buffers = "message: its buffers", self.model.size - self.size
@@ -138,7 +138,7 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def read_numbers(raw: bytes, what: str, size: int, dtype: np.dtype[Any]) -> Tensor:
+def read_numbers(raw: Raw, what: str, size: int, dtype: np.dtype[Any]) -> Tensor:
     """So many finite numbers from bytes; an error if they are anything else."""
     if len(raw) != size * dtype.itemsize:
         rule = f"{size * dtype.itemsize}, for {size} numbers"

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import signal
 import subprocess
 import sys
 import textwrap
-import uuid
 
 import pytest
+from support.namespaces import namespace, runner
 
 from fedrt.devices.actuators.base import UplinkShare
 from fedrt.devices.actuators.leftovers import Leftovers
-from fedrt.devices.actuators.tc import TrafficControl, TrafficError, address_of, clean_tc
+from fedrt.devices.actuators.tc import TrafficControl, address_of, clean_tc
 
 PORT = 7100
 
@@ -35,42 +33,8 @@ def test_addresses_of_peers(peer, address):
 
 @pytest.fixture
 def namespaces():
-    """A namespace with an interface; it is removed, whatever happens. How to enter it."""
-    if os.getuid() or shutil.which("tc") is None or shutil.which("nsenter") is None:
-        pytest.skip("needs root, tc and nsenter")
-    tag = uuid.uuid4().hex[:6]
-    edge = f"fedrt-test-{tag}"
-    run = subprocess.run
-    if run(["ip", "netns", "add", edge], capture_output=True).returncode:
-        pytest.skip("no network namespaces here")
-    try:
-        inside = ["nsenter", f"--net=/run/netns/{edge}"]
-        steps = (
-            "ip link set lo up",
-            "ip link add uplink0 type veth peer name uplink1",
-            "ip link set uplink0 up",
-            "ip link set uplink1 up",
-            "ip link add probe type ifb",
-            "tc qdisc add dev probe root handle 1: htb",
-            "ip link del probe",
-        )
-        for step in steps:
-            done = run([*inside, *step.split()], capture_output=True, text=True)
-            if done.returncode:
-                pytest.skip(f"{step}: {done.stderr.strip()}")
+    with namespace() as inside:
         yield inside
-    finally:
-        run(["ip", "netns", "del", edge], check=True)
-
-
-def runner(inside):
-    def command(words, lines):
-        done = subprocess.run([*inside, *words], input=lines, capture_output=True, text=True)
-        if done.returncode:
-            raise TrafficError(done.stderr)
-        return done.stdout
-
-    return command
 
 
 def test_rates_are_set_read_back_and_undone(namespaces, tmp_path):

@@ -1,0 +1,57 @@
+"""A network namespace for a test, where root, tc and the kernel allow it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from fedrt.devices.actuators.tc import TrafficError
+
+
+@contextmanager
+def namespace() -> Iterator[list[str]]:
+    """A namespace with the interface uplink0; removed, whatever happens. How to enter it."""
+    if os.getuid() or shutil.which("tc") is None or shutil.which("nsenter") is None:
+        pytest.skip("needs root, tc and nsenter")
+    edge = f"fedrt-test-{uuid.uuid4().hex[:6]}"
+    run = subprocess.run
+    if run(["ip", "netns", "add", edge], capture_output=True).returncode:
+        pytest.skip("no network namespaces here")
+    try:
+        inside = ["nsenter", f"--net=/run/netns/{edge}"]
+        steps = (
+            "ip link set lo up",
+            "ip link add uplink0 type veth peer name uplink1",
+            "ip link set uplink0 up",
+            "ip link set uplink1 up",
+            "ip link add probe type ifb",
+            "tc qdisc add dev probe root handle 1: htb",
+            "tc class add dev probe parent 1: classid 1:2 htb rate 1mbit",
+            "tc qdisc add dev probe parent 1:2 tbf rate 1mbit burst 2000 limit 10000",
+            "ip link del probe",
+        )
+        for step in steps:
+            done = run([*inside, *step.split()], capture_output=True, text=True)
+            if done.returncode:
+                pytest.skip(f"{step}: {done.stderr.strip()}")
+        yield inside
+    finally:
+        run(["ip", "netns", "del", edge], check=True)
+
+
+def runner(inside):
+    """What runs a command in a namespace, as actuators do."""
+
+    def command(words, lines):
+        done = subprocess.run([*inside, *words], input=lines, capture_output=True, text=True)
+        if done.returncode:
+            raise TrafficError(done.stderr)
+        return done.stdout
+
+    return command

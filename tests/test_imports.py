@@ -49,6 +49,7 @@ ORDER = [
     {"studies"},
     {"bench"},
     {"devices"},
+    {"testbed"},
     {"experiments"},
     {"report"},
     {"api"},

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from fedrt.api import scenario as scenario
     from fedrt.api import size as size
     from fedrt.api import sweep as sweep
+    from fedrt.api import testbed as testbed
+    from fedrt.api import testbed_clean as testbed_clean
     from fedrt.api import trace_convert as trace_convert
     from fedrt.api import watch as watch
     from fedrt.callbacks import Callback as Callback
@@ -99,7 +101,7 @@ else:
                 "ComparisonResult Page RunResult StudyResult bench bound check compare coordinator "
                 "data_fetch data_import data_list data_show data_split device edge enrol_init "
                 "enrol_request enrol_revoke enrol_show enrol_sign estimate export front plan "
-                "report reproduce run scenario size sweep trace_convert watch"
+                "report reproduce run scenario size sweep testbed testbed_clean trace_convert watch"
             ),
             "callbacks": "Callback RunInfo",
             "errors": "FedrtError InfeasibleError InputError",

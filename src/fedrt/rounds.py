@@ -122,6 +122,9 @@ class Outcome:
     """Whether `cost` was measured on real devices."""
     metered: BoolArray | None = None
     """For each device, whether it has read its joules from a meter; None: all are modelled."""
+    clock_s: float | None = None
+    """On real devices: the seconds by the clock from the end of the edge round before to the end of
+    this one, with all that no law of the scenario knows."""
     enforce_s: FloatArray | None = None
     """Per edge: how long it took to hold real devices to the plan; None where it is simulated."""
 

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from fedrt.api.devices.parties import coordinator as coordinator
     from fedrt.api.devices.parties import device as device
     from fedrt.api.devices.parties import edge as edge
+    from fedrt.api.devices.testbed import TestbedResult as TestbedResult
+    from fedrt.api.devices.testbed import testbed as testbed
+    from fedrt.api.devices.testbed import testbed_clean as testbed_clean
     from fedrt.api.estimates import estimate as estimate
     from fedrt.api.estimates import front as front
     from fedrt.api.estimates import sweep as sweep
@@ -47,6 +50,7 @@ else:
         {
             "devices.enrolment": "enrol_init enrol_request enrol_revoke enrol_show enrol_sign",
             "devices.parties": "coordinator device edge",
+            "devices.testbed": "TestbedResult testbed testbed_clean",
             "estimates": "estimate front sweep",
             "files.bench": "bench",
             "files.datasets": "data_fetch data_import data_list data_show",

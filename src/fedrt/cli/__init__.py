@@ -33,6 +33,7 @@ from fedrt.cli import (
     scenario,
     size,
     sweep,
+    testbed,
     trace,
     watch,
 )
@@ -66,6 +67,7 @@ COMMANDS = (
     coordinator,
     edge,
     device,
+    testbed,
 )
 
 

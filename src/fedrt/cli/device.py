@@ -19,6 +19,12 @@ def add(commands: Commands[Parser]) -> None:
     parser.add_argument("--state", metavar="DIR", help="default: state/NAME")
     parser.add_argument("--threads", metavar="N", help="of the processor; default: 1")
     parser.add_argument(
+        "--preload",
+        action="store_true",
+        default=None,
+        help="load torch and the model at the start, and not with the first order",
+    )
+    parser.add_argument(
         "--bandwidth", metavar="NAME", help="what enforces upload rates: pacer; default: none"
     )
     parser.add_argument(
@@ -41,7 +47,7 @@ def run(args: argparse.Namespace) -> None:
     """Attend to the edge server until SIGTERM or Ctrl-C."""
     import fedrt
 
-    own = ("scenario", "edge", "data", "state", "threads")
+    own = ("scenario", "edge", "data", "state", "threads", "preload")
     held = ("bandwidth", "cpu", "cpu_share", "meter")
     settings = fedrt.device(args.name, **given(args, *own, *held))
     if args.check:

@@ -79,6 +79,7 @@ OUTCOME = {
 REFUSED = {"refused": Kind(WHOLE, "N")}
 ENFORCED = {"enforce_s": BY_EDGE}
 METERED = {"metered": Kind(YES, "N")}
+CLOCK = {"clock_s": Kind(REAL, "")}
 STEPPED = {"stepped_up": Kind(WHOLE, "N")}
 FAILURES = {
     "silent": Kind(YES, "N"),

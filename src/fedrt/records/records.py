@@ -17,6 +17,7 @@ from fedrt.messages import LADDER
 from fedrt.plan import Gossip, Plan, plan_problems
 from fedrt.records.fields import (
     BACKHAUL,
+    CLOCK,
     CODEC,
     CODED,
     COMPARED,
@@ -141,6 +142,8 @@ def _arrays_of(done: PastEdgeRound) -> Arrays:
         parts["enforced"] = (outcome, ENFORCED)
     if outcome.metered is not None:
         parts["metered"] = (outcome, METERED)
+    if outcome.clock_s is not None:
+        parts["clock"] = (outcome, CLOCK)
     if outcome.failures is not None:
         parts["failures"] = (outcome.failures, FAILURES)
     if outcome.distances is not None:
@@ -245,6 +248,7 @@ class _Reader:
             metrics={} if metrics is None else _metrics(metrics["names"], metrics["values"]),
             **(self.values("enforced", ENFORCED) or {}),
             **(self.values("metered", METERED) or {}),
+            **(self.values("clock", CLOCK) or {}),
             **self.places("refused", REFUSED, (ACCEPTED, len(REASONS)), NO_REASON),
             **self.places("stepped", STEPPED, (NOT_STEPPED, len(LADDER)), NO_CODEC),
         )

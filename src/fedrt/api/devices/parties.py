@@ -147,6 +147,7 @@ def device(
     data: Place | None = None,
     state: Place | None = None,
     threads: int | str | None = None,
+    preload: bool | None = None,
     bandwidth: str | None = None,
     cpu: str | None = None,
     cpu_share: float | str | None = None,
@@ -159,9 +160,10 @@ def device(
 
     `name` is device-0, device-1, ...; `scenario` is the TOML file that all parties have, `edge` the
     address of its edge server, HOST:PORT, `data` its file of `fedrt.data_split`, `state` the folder
-    of what a restart needs. SIGTERM and Ctrl-C stop it, and so does `stop`, once it is set; a call
-    in a thread needs that. With `check` nothing is started: an error says all that is wrong;
-    `own_edge` of the settings is the name of the edge server that it belongs to.
+    of what a restart needs. With `preload` torch and the model are loaded before it connects.
+    SIGTERM and Ctrl-C stop it, and so does `stop`, once it is set; a call in a thread needs that.
+    With `check` nothing is started: an error says all that is wrong; `own_edge` of the settings is
+    the name of the edge server that it belongs to.
     """
     need("fedrt device", "grpc")
     from fedrt.devices import parties
@@ -172,6 +174,7 @@ def device(
         "data": data,
         "state_folder": state,
         "threads": threads,
+        "preload": preload,
         "bandwidth": bandwidth,
         "cpu": cpu,
         "cpu_share": cpu_share,

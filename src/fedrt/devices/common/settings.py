@@ -140,6 +140,8 @@ class DeviceSettings(PartySettings):
     data: str = setting(PATH, "")
     state_folder: str | None = setting(Maybe(PATH), None)
     threads: int = setting(Whole(1, 4096), 1)
+    preload: bool = setting(Flag(), False)
+    """Whether torch and the model are loaded at the start, and not with the first order."""
     bandwidth: str = setting(OneOf(("none", "pacer")), "none")
     """What holds uploads to their planned rates."""
     cpu: str = setting(OneOf(("none", "duty", "cgroup", "cpufreq")), "none")
@@ -182,7 +184,7 @@ class CoordinatorSettings(PartySettings):
     policy: str = setting(Text(300), "fedrt")
     out: str | None = setting(Maybe(PATH), None)
     wait_s: float = setting(Real(least=0, most=1e6), 60.0)
-    """How long to wait for all devices before the first round."""
+    """How long to wait for all devices and links before the first round."""
     least_devices: int = setting(Whole(0, 10**7), 1)
     """How many devices have to be connected for a round to begin."""
     deadline_factor: float = setting(Real(above=0, most=1e6), 3.0)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import math
 import secrets
+import time
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
@@ -60,6 +61,8 @@ class RemoteExecutor:
         self.loss_sum, self.steps = 0.0, 0
         self.began: deque[list[str]] = deque(maxlen=2)
         """The states in which this global round began, and the one before."""
+        self.ended: float | None = None
+        """When the last edge round ended."""
         self.models: NDArray[Any] | None = None
         """The servers' models after the last gossip, a row each; None if they did not come."""
 
@@ -70,6 +73,12 @@ class RemoteExecutor:
 
     def run(self, seen: Observation, plan: Plan) -> Outcome:
         """Have the plan of one edge round carried out; return what was measured."""
+        began = time.monotonic() if self.ended is None else self.ended
+        outcome = self._carried_out(seen, plan)
+        self.ended = time.monotonic()
+        return replace(outcome, clock_s=self.ended - began)
+
+    def _carried_out(self, seen: Observation, plan: Plan) -> Outcome:
         reports = self.fleet.portal.call(self._train(seen, plan))
         outcome = self._outcome(seen, plan, reports)
         self.learn(seen, outcome)

@@ -46,6 +46,8 @@ class RealFleet:
         self.samples: dict[int, int] = {}
         self.answered = np.zeros(edges, dtype=bool)
         self.links = np.zeros((edges, edges), dtype=bool)
+        self.base_graph = ~np.eye(edges, dtype=bool)
+        """Which servers have a link at all: others are not asked for."""
         self.seated: set[int] = set()
         """The devices that were connected when the servers were last asked."""
         self.changed: Callable[[], None] = lambda: None
@@ -92,7 +94,7 @@ class RealFleet:
         seconds = ANSWER_S if self._waited else FIRST_ANSWER_S
 
         async def one(c: int) -> Any:
-            others = [peer for peer in peers if peer.number != c]
+            others = [peers[j] for j in np.flatnonzero(self.base_graph[c])]
             try:
                 return await self.calls.ask(c, "Ask", self._question(others), seconds)
             except SilentEdgeError as error:

@@ -111,6 +111,7 @@ def _run(
     size = scenario.fleet
     learned = Learned(size.num_devices, size.num_edges)
     world = MeasuredWorld(scenario, seed, fleet, learned)
+    fleet.base_graph = world.base_graph
     executor = RemoteExecutor(fleet, learned, evaluator, world.base_graph)
     saved = RemoteState(executor)
     checkpoints = open_checkpoints(directory.path, options)

@@ -33,7 +33,7 @@ class MeasuredWorld:
         self.scenario, self.seed = scenario, seed
         self.faults = None
         self._begun = False
-        """Whether a first round had all devices, or was tired of waiting for them."""
+        """Whether a first round had all devices and links, or was tired of waiting for them."""
 
     @property
     def fleet(self) -> FleetArrays:
@@ -83,14 +83,18 @@ class MeasuredWorld:
             seats = self._fleet.connected()
             there = drawn[np.isin(drawn, list(seats))]
             late = time.monotonic() - began > self._fleet.settings.wait_s
-            if len(there) == len(drawn) or (len(there) >= least and (late or self._begun)):
+            linked = self._begun or bool((self._fleet.reachable() == self.base_graph).all())
+            whole = len(there) == len(drawn) and linked
+            if whole or (len(there) >= least and (late or self._begun)):
                 self._begun = True
                 return there
             if late:
                 rule = f"{least} devices have to be connected"
                 raise FedrtError(f"{len(there)} of {len(drawn)} devices are connected: {rule}")
             if not told:
-                self._fleet.tell(f"waiting for devices: {len(there)} of {len(drawn)} connected")
+                count = f"{len(there)} of {len(drawn)} connected"
+                links = "" if linked else "; not all edge servers reach each other yet"
+                self._fleet.tell(f"waiting for devices: {count}{links}")
                 told = True
             time.sleep(LOOK_S)
 

@@ -96,6 +96,8 @@ class DeviceAgent:
     async def serve(self, stop: asyncio.Event) -> None:
         """Attend to the edge server until told to stop; come back whenever the stream ends."""
         given = self.settings
+        if given.preload:
+            await asyncio.to_thread(self.trainer.load)
         metrics = await Metrics.maybe(given.metrics, given.name, self.counts.copy)
         wait_s, stopped = SHORTEST_S, asyncio.create_task(stop.wait())
         try:

@@ -87,6 +87,15 @@ async def until_revoked(files: Files, expect: Party, every_s: float = Limits.rec
         trust.refresh()
 
 
+AGAIN: Options = [
+    ("grpc.initial_reconnect_backoff_ms", 200),
+    ("grpc.min_reconnect_backoff_ms", 1000),
+    ("grpc.max_reconnect_backoff_ms", 2000),
+]
+"""How soon a channel tries again to reach a server that was not there: gRPC alone waits for up to
+two minutes, in which a neighbour that was started late would be taken for one that is cut off."""
+
+
 def check_address(address: str) -> str:
     """A server's address, HOST:PORT; an error if it is none."""
     found = _ADDRESS.fullmatch(address)
@@ -115,7 +124,7 @@ def open_channel(
     return grpc.aio.secure_channel(
         check_address(address),
         credentials,
-        options=[*(limits or Limits()).channel_options(), *(options or []), *verified],
+        options=[*(limits or Limits()).channel_options(), *AGAIN, *(options or []), *verified],
     )
 
 

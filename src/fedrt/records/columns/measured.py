@@ -5,12 +5,14 @@ Nothing here is written where the world is simulated.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.records.columns.failures import planned_time_s
+from fedrt.rounds import RoundCost
 from fedrt.runs.rounds import EdgeRound, GlobalRound
 
 Columns = dict[str, Any]
@@ -25,12 +27,23 @@ def round_measured(done: GlobalRound) -> Columns:
     planned = [turn.outcome.planned for turn in turns]
     return {
         "planned_time_s": np.array([planned_time_s(done)]),
+        "clock_s": np.array([sum(turn.outcome.clock_s or 0.0 for turn in turns)]),
+        "planned_clock_s": np.array([by_the_clock_s(planned)]),
         "planned_upload_bytes": np.array([sum(cost.upload_bytes.sum() for cost in planned)]),
         "energy_j": np.array([sum(turn.cost.energy_j.sum() for turn in turns)]),
         "planned_energy_j": np.array([sum(cost.energy_j.sum() for cost in planned)]),
         "expected": np.array([sum(int(turn.plan.trained.sum()) for turn in turns)]),
         "delivered": np.array([sum(int(turn.outcome.delivered.sum()) for turn in turns)]),
     }
+
+
+def by_the_clock_s(costs: Sequence[RoundCost]) -> float:
+    """The seconds of a global round by the clock, where all edge servers wait for each other.
+
+    On real devices they do, after every edge round and before they gossip; the cost model lets
+    each go on by itself.
+    """
+    return float(sum(cost.edge_time_s.max() for cost in costs) + costs[-1].backhaul_s.max())
 
 
 def edge_measured(turn: EdgeRound) -> Columns:

@@ -1,0 +1,200 @@
+"""`fedrt.testbed` and `fedrt.testbed_clean`: real parties in namespaces of one machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedrt.api.asked import Objects, Settings, read_scenario_asked, read_seed
+from fedrt.api.devices.enrolment import enrol_init, enrol_sign
+from fedrt.api.files.splitting import data_split
+from fedrt.api.folders import Place
+from fedrt.errors import InputError
+from fedrt.policies import make_policy
+from fedrt.scenario import Scenario
+from fedrt.scenario.load import Source, scenario_text
+from fedrt.system.extras import need
+from fedrt.system.files import free_name, whole_folder, write_json, write_text
+from fedrt.system.inputs import parse_json, read_text
+from fedrt.system.machine import cores
+from fedrt.validation import Real, problem
+
+if TYPE_CHECKING:
+    from fedrt.testbed.layout import Layout
+    from fedrt.testbed.prediction import Predictions
+
+Tell = Callable[[str], None]
+
+ASKED = "asked.json"
+"""In the folder of a testbed: what was asked for, so that it can go on."""
+CORE_GHZ = Real(above=0, most=1e6)
+CPUS = ("cgroup", "duty")
+
+
+@dataclass(frozen=True)
+class TestbedResult:
+    """What came of a run in a testbed."""
+
+    __test__ = False  # not a test of pytest's
+
+    path: Path
+    """The folder of the testbed; its run is in `run`."""
+    predictions: Predictions
+
+    @property
+    def run(self) -> Path:
+        """The run folder, for `fedrt.report` and all else that reads one."""
+        return self.path / "run"
+
+
+def testbed(
+    scenario: Source | None = None,
+    *,
+    policy: str = "fedrt",
+    seed: int | str = 0,
+    settings: Settings = (),
+    out: Place | None = None,
+    core_ghz: float | str | None = None,
+    cpu: str = "cgroup",
+    keep: bool = False,
+    allow_code: bool = False,
+    data_dir: Place | None = None,
+    tell: Tell = print,
+) -> TestbedResult:
+    """Run a scenario on real processes of this machine: `fedrt testbed`. Needs Linux and root.
+
+    Every party is in a network namespace of its own. Uploads are held to their planned rates, links
+    between edge servers to the scenario's speeds of every round, and training to its planned share
+    of the CPU. `core_ghz` is the frequency that one whole core stands for. `out` is a new folder,
+    or one in which such a run was stopped, which then goes on. With `keep` the testbed stays after
+    the run, until `testbed_clean`.
+    """
+    _need()
+    from fedrt.testbed.bed import Given, run_testbed
+    from fedrt.testbed.prediction import predictions_of
+
+    asked, number = read_scenario_asked(scenario, Objects(), settings), read_seed(seed)
+    asked = _for_real(asked, data_dir)
+    make_policy(policy)
+    if cpu not in CPUS:
+        raise InputError(problem("cpu", cpu, " or ".join(CPUS)))
+    layout, speeds = _laid_out(asked, number, _core_ghz(core_ghz))
+    _refuse_unfit()
+    folder = Path(out) if out is not None else free_name(Path("runs"), f"testbed-{asked.name}")
+    about = {"scenario": scenario_text(asked, anywhere=True), "policy": policy, "seed": number}
+    _prepare(folder, asked, layout, about, data_dir, tell)
+    shares = sum(host.cpu_share for host in layout.of("device"))
+    tell(
+        f"{len(layout.hosts)} parties; one core stands for {layout.core_hz / 1e9:.3g} GHz, all"
+        f" devices at full speed take {shares:.2f} of {cores()} cores"
+    )
+    overheads = asked.overheads
+    given = Given(
+        folder=folder,
+        layout=layout,
+        policy=policy,
+        seed=number,
+        backhaul_bps=speeds,
+        global_rounds=asked.rounds.global_rounds,
+        round_trip_s=0.0 if overheads is None else overheads.round_trip_s,
+        cpu=cpu,
+        keep=keep,
+        allow_code=allow_code,
+    )
+    run_testbed(given, tell)
+    return TestbedResult(folder, predictions_of(folder / "run"))
+
+
+def testbed_clean() -> list[str]:
+    """Remove all testbeds that were kept, or were killed: `fedrt testbed --clean`.
+
+    Returns their tags. One that is running is left alone.
+    """
+    _need()
+    from fedrt.testbed.leftovers import clean
+
+    _refuse_unfit()
+    return [each.tag for each in clean(kept=True)]
+
+
+def _need() -> None:
+    need("fedrt testbed", "grpc")
+    need("fedrt testbed", "torch")
+
+
+def _refuse_unfit() -> None:
+    from fedrt.testbed.machine import machine_problems
+
+    if problems := machine_problems():
+        raise InputError(problems)
+
+
+def _for_real(scenario: Scenario, data_dir: Place | None) -> Scenario:
+    """The scenario as parties take it; an error if it has what only a simulation can."""
+    if scenario.faults is not None:
+        raise InputError("scenario.faults: must not be there: what fails here is not drawn")
+    if scenario.needs_measuring:
+        from fedrt.learning.material import measure
+
+        return measure(scenario, None if data_dir is None else Path(data_dir))
+    return scenario
+
+
+def _core_ghz(given: float | str | None) -> float | None:
+    try:
+        value = float(given) if isinstance(given, str) else given
+    except ValueError:
+        value = None if given is None else -1.0
+    if value is None:
+        return None
+    if not 0 < value <= 1e6:
+        raise InputError(problem("core_ghz", given, "a number above 0"))
+    return value
+
+
+def _laid_out(scenario: Scenario, seed: int, core_ghz: float | None) -> tuple[Layout, Any]:
+    """Who is where, and the link speeds of every global round."""
+    from fedrt.testbed.layout import lay_out
+    from fedrt.world.simulated import SimulatedWorld
+
+    world = SimulatedWorld(scenario, seed)
+    return lay_out(scenario, seed, world.base_graph, cores(), core_ghz), world.backhaul_bps
+
+
+def _prepare(
+    folder: Path,
+    scenario: Scenario,
+    layout: Layout,
+    about: dict[str, Any],
+    data_dir: Place | None,
+    tell: Tell,
+) -> None:
+    """Scenario, samples and certificates of all parties, in a folder that has all or nothing.
+
+    A folder in which the same was prepared before is used again.
+    """
+    if folder.exists():
+        try:
+            before = parse_json(read_text(folder / ASKED))
+        except (OSError, ValueError):
+            before = None
+        if before != about:
+            raise InputError(f"{folder}: exists already, with something else: give another `out`")
+        if (folder / "run" / "summary.json").exists():
+            raise InputError(f"{folder}: its run has ended: give another `out`")
+        tell(f"going on with {folder}")
+        return
+    with whole_folder(folder) as made:
+        split = data_split(scenario, out=made / "data", seed=about["seed"], data_dir=data_dir)
+        for line in split.notes:
+            tell(line)
+        text = scenario_text(scenario, anywhere=True)
+        write_text(made / "scenario.toml", text + (split.normalise or ""))
+        enrol_init(made / "ca")
+        for host in layout.hosts:
+            enrol_sign(
+                made / "ca", role=host.role, name=host.name, out=made / "parties" / host.name
+            )
+        write_json(made / ASKED, about)

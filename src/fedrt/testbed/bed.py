@@ -1,0 +1,246 @@
+"""A testbed from its first namespace to its last: started, watched through a run, and removed."""
+
+from __future__ import annotations
+
+import os
+import queue
+import re
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrt.system.files import make_folder, write_json
+from fedrt.system.signals import TerminatedError, terminable, uninterrupted
+from fedrt.testbed.layout import PORT, Host, Layout
+from fedrt.testbed.leftovers import Standing, clean, process_began, refuse_second
+from fedrt.testbed.network import Network
+from fedrt.testbed.processes import PartyError, Processes
+
+FloatArray = NDArray[np.float64]
+Tell = Callable[[str], None]
+
+FILE = "testbed.json"
+"""In the run folder: the emulated network, for the page."""
+LOOK_S = 0.2
+ROUND = re.compile(r"(?:.*going on after )?global round (\d+)(?::|$)")
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a testbed runs."""
+
+    folder: Path
+    """With scenario.toml, data and certificates of every party; the run goes to `run` in it."""
+    layout: Layout
+    policy: str
+    seed: int
+    backhaul_bps: Callable[[int], FloatArray]
+    """The link speeds of a global round."""
+    global_rounds: int
+    round_trip_s: float = 0.0
+    cpu: str = "cgroup"
+    keep: bool = False
+    allow_code: bool = False
+
+
+class Speeds:
+    """Link speeds that were emulated so far, and how long it took to set them."""
+
+    def __init__(self, edges: int) -> None:
+        self.least = np.full((edges, edges), np.inf)
+        self.most, self.total = np.zeros((edges, edges)), np.zeros((edges, edges))
+        self.seconds: list[float] = []
+
+    def add(self, bps: FloatArray, seconds: float) -> None:
+        """Note the speeds of one more global round."""
+        self.least, self.most = np.minimum(self.least, bps), np.maximum(self.most, bps)
+        self.total += bps
+        self.seconds.append(seconds)
+
+    def table(self) -> dict[str, Any]:
+        """For the page."""
+        rounds = len(self.seconds)
+        if not rounds:
+            return {"rounds": 0}
+        return {
+            "rounds": rounds,
+            "least_bps": self.least.tolist(),
+            "mean_bps": (self.total / rounds).tolist(),
+            "most_bps": self.most.tolist(),
+            "set_s": {
+                "median": float(np.median(self.seconds)),
+                "most": float(np.max(self.seconds)),
+            },
+        }
+
+
+class Testbed:
+    """One testbed while it stands."""
+
+    __test__ = False  # not a test of pytest's
+
+    def __init__(self, given: Given, tell: Tell) -> None:
+        self.given, self.tell = given, tell
+        self.network = Network(given.layout, given.round_trip_s)
+        self.processes = Processes(given.folder / "logs", given.folder, outlive=given.keep)
+        self.speeds = Speeds(len(given.layout.of("edge")))
+        pid = os.getpid()
+        self.standing = Standing(
+            given.layout.tag,
+            pid,
+            process_began(pid),
+            given.layout.namespaces,
+            [str(self._state(host).absolute()) for host in given.layout.hosts],
+        )
+
+    def run(self) -> None:
+        """The whole run."""
+        self.standing.write()
+        make_folder(self.given.folder / "logs", parents=True)
+        self.network.up()
+        for line in self.network.missing:
+            self.tell(line)
+        self._shape(0)
+        for role in ("edge", "device", "coordinator"):
+            for host in self.given.layout.of(role):
+                self.processes.start(host, self.words(host))
+        self._attend()
+
+    def _attend(self) -> None:
+        """Until the coordinator has ended: set link speeds, and start parties that are killed."""
+        while not (self.processes.has_ended("coordinator") and self.processes.lines.empty()):
+            try:
+                self._hear(self.processes.lines.get(timeout=LOOK_S))
+            except queue.Empty:
+                for name in self.processes.look():
+                    self.tell(f"{name} was killed: started again")
+        code = self.processes.parties["coordinator"].process.wait()
+        if code:
+            words = self.processes.last_words("coordinator")
+            raise PartyError(f"the coordinator ended with {code}: {words}")
+
+    def _hear(self, line: str) -> None:
+        self.tell(line)
+        found = ROUND.match(line)
+        if found is not None:
+            self._shape(int(found[1]))
+
+    def _shape(self, t: int) -> None:
+        """Set the link speeds of a global round; there are none after the last."""
+        if t >= self.given.global_rounds:
+            return
+        bps, began = self.given.backhaul_bps(t), time.monotonic()
+        self.network.shape(bps)
+        self.speeds.add(bps, time.monotonic() - began)
+
+    def words(self, host: Host) -> list[str]:
+        """The command of a party, without `fedrt`."""
+        given, name = self.given, host.name
+        common = ["--seed", str(given.seed), "--ca", f"parties/{name}/ca.pem"]
+        common += ["--allow-code"] if given.allow_code else []
+        if host.role == "coordinator":
+            edges = [given.layout.edge_address(e.number) for e in given.layout.of("edge")]
+            own = ["coordinator", "scenario.toml", "--edges", ",".join(edges)]
+            own += ["--data", "data/server.npz", "--out", "run", "--policy", given.policy]
+            return [*own, "--wait", "600", *common]
+        own = [host.role, name, "--scenario", "scenario.toml", "--state", f"state/{name}"]
+        if host.role == "edge":
+            own += ["--listen", f"{host.address}:{PORT}"]
+            return [*own, "--bandwidth", "tc", "--interface", "eth0", *common]
+        edge = given.layout.edge_address(given.layout.edge_of_device[host.number])
+        own += ["--edge", edge, "--data", f"data/{name}.npz", "--preload"]
+        own += ["--cpu", given.cpu, "--cpu-share", repr(host.cpu_share), "--meter", "none"]
+        return [*own, *common]
+
+    def _state(self, host: Host) -> Path:
+        return self.given.folder / "state" / host.name
+
+    def write(self) -> None:
+        """Write what was emulated into the run folder."""
+        folder = self.given.folder / "run"
+        if not folder.is_dir():
+            return
+        layout = self.given.layout
+        edges = layout.edge_of_device
+        found = {
+            "core_hz": layout.core_hz,
+            "cpu": self.given.cpu,
+            "missing": self.network.missing,
+            "hosts": [
+                {
+                    "name": host.name,
+                    "address": host.address,
+                    "namespace": host.namespace,
+                    "cpu_share": host.cpu_share,
+                    "edge": edges[host.number] if host.role == "device" else None,
+                }
+                for host in layout.hosts
+            ],
+            "links": layout.links.tolist(),
+            "speeds": self.speeds.table(),
+        }
+        write_json(folder / FILE, found)
+
+    def close(self, *, kept: bool) -> None:
+        """Leave it standing, or leave the machine as it was."""
+        if kept:
+            self.standing.kept = True
+            self.standing.write()
+            return
+        self.processes.stop()
+        self.standing.remove()
+
+
+def run_testbed(given: Given, tell: Tell) -> None:
+    """Run a scenario in a testbed, which is gone afterwards, however the run ends."""
+    for each in clean():
+        tell(f"removed what an earlier testbed had left: {len(each.namespaces)} namespaces")
+    refuse_second()
+    bed = Testbed(given, tell)
+    kept = False
+    with _terminable():
+        try:
+            bed.run()
+            kept = given.keep
+        finally:
+            with uninterrupted():
+                bed.close(kept=kept)
+                bed.write()
+    if kept:
+        for line in how_to_look(given.layout):
+            tell(line)
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Make SIGTERM and SIGHUP end the block as Ctrl-C does."""
+    before = signal.getsignal(signal.SIGHUP)
+
+    def end(number: int, frame: object) -> None:
+        raise TerminatedError
+
+    with terminable():
+        if before is signal.SIG_DFL:
+            signal.signal(signal.SIGHUP, end)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGHUP, before)
+
+
+def how_to_look(layout: Layout) -> list[str]:
+    """What to type to look at a testbed that stands."""
+    edge = layout.of("edge")[0].namespace
+    return [
+        "the testbed stands; to look at it:",
+        f"  ip netns list | grep fedrt-{layout.tag}",
+        f"  ip netns exec {edge} tc -s class show dev fedrt{PORT}",
+        f"  ip netns exec {layout.switch} tc -s class show dev p-edge-0",
+    ]

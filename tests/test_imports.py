@@ -80,9 +80,9 @@ MANY_FILES = {"policies", "cli", "fedrt"}
 MOST_LINES = 60
 BUILD_COMMANDS = {
     *("report/page/cells.py", "report/page/collect.py", "records/directory.py"),
-    *("api/folders.py", "api/training.py"),
+    *("api/folders.py", "api/training.py", "testbed/commands.py"),
 }
-"""Put commands together word by word: to be shown on the page, and git's."""
+"""Put commands together word by word: to be shown on the page, git's, and those of parties."""
 
 
 def files() -> list[Path]:

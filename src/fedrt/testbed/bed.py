@@ -9,7 +9,6 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from fedrt.system.files import make_folder, write_json
 from fedrt.system.signals import TerminatedError, terminable, uninterrupted
+from fedrt.testbed.commands import Given, party_words
 from fedrt.testbed.layout import PORT, Host, Layout
 from fedrt.testbed.leftovers import Standing, clean, process_began, refuse_second
 from fedrt.testbed.network import Network
@@ -30,24 +30,6 @@ FILE = "testbed.json"
 """In the run folder: the emulated network, for the page."""
 LOOK_S = 0.2
 ROUND = re.compile(r"(?:.*going on after )?global round (\d+)(?::|$)")
-
-
-@dataclass(frozen=True)
-class Given:
-    """What a testbed runs."""
-
-    folder: Path
-    """With scenario.toml, data and certificates of every party; the run goes to `run` in it."""
-    layout: Layout
-    policy: str
-    seed: int
-    backhaul_bps: Callable[[int], FloatArray]
-    """The link speeds of a global round."""
-    global_rounds: int
-    round_trip_s: float = 0.0
-    cpu: str = "cgroup"
-    keep: bool = False
-    allow_code: bool = False
 
 
 class Speeds:
@@ -110,7 +92,7 @@ class Testbed:
         self._shape(0)
         for role in ("edge", "device", "coordinator"):
             for host in self.given.layout.of(role):
-                self.processes.start(host, self.words(host))
+                self.processes.start(host, party_words(self.given, host))
         self._attend()
 
     def _attend(self) -> None:
@@ -139,25 +121,6 @@ class Testbed:
         bps, began = self.given.backhaul_bps(t), time.monotonic()
         self.network.shape(bps)
         self.speeds.add(bps, time.monotonic() - began)
-
-    def words(self, host: Host) -> list[str]:
-        """The command of a party, without `fedrt`."""
-        given, name = self.given, host.name
-        common = ["--seed", str(given.seed), "--ca", f"parties/{name}/ca.pem"]
-        common += ["--allow-code"] if given.allow_code else []
-        if host.role == "coordinator":
-            edges = [given.layout.edge_address(e.number) for e in given.layout.of("edge")]
-            own = ["coordinator", "scenario.toml", "--edges", ",".join(edges)]
-            own += ["--data", "data/server.npz", "--out", "run", "--policy", given.policy]
-            return [*own, "--wait", "600", *common]
-        own = [host.role, name, "--scenario", "scenario.toml", "--state", f"state/{name}"]
-        if host.role == "edge":
-            own += ["--listen", f"{host.address}:{PORT}"]
-            return [*own, "--bandwidth", "tc", "--interface", "eth0", *common]
-        edge = given.layout.edge_address(given.layout.edge_of_device[host.number])
-        own += ["--edge", edge, "--data", f"data/{name}.npz", "--preload"]
-        own += ["--cpu", given.cpu, "--cpu-share", repr(host.cpu_share), "--meter", "none"]
-        return [*own, *common]
 
     def _state(self, host: Host) -> Path:
         return self.given.folder / "state" / host.name

@@ -13,23 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.devices.actuators.tc import BURST_S, LEAST_BURST, TrafficError, run_command
+from fedrt.testbed.commands import inside
 from fedrt.testbed.layout import NETWORK_BITS, Host, Layout
 
 FloatArray = NDArray[np.float64]
 Run = Callable[[Sequence[str], str], str]
 
-NAMESPACES = "/run/netns"
 LEAST_BPS = 8000.0
 """The speed of a link that the scenario has at 0 in a round."""
 FIRST_CLASS = 16
-
-
-def inside(namespace: str) -> list[str]:
-    """What a command begins with that runs in a namespace.
-
-    Not `ip netns exec`: it mounts /sys anew, and control groups are gone then.
-    """
-    return ["nsenter", f"--net={NAMESPACES}/{namespace}", "--"]
 
 
 def port_of(host: Host) -> str:

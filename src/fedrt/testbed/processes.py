@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import queue
-import shutil
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +12,8 @@ from threading import Thread
 from typing import IO, Any
 
 from fedrt.errors import FedrtError
+from fedrt.testbed.commands import whole_command
 from fedrt.testbed.layout import Host
-from fedrt.testbed.network import inside
 
 STOP_S = 10.0
 """What a party gets to stop by itself."""
@@ -56,11 +54,7 @@ class Processes:
 
     def _spawn(self, host: Host, words: Sequence[str]) -> subprocess.Popen[Any]:
         is_coordinator = host.role == "coordinator"
-        tied: list[str] = []
-        if (is_coordinator or not self.outlive) and shutil.which("setpriv") is not None:
-            # Ends with the process that started it, so that a killed testbed does not run on.
-            tied = ["setpriv", "--pdeathsig", "TERM", "--"]
-        whole = [*inside(host.namespace), *tied, sys.executable, "-P", "-m", "fedrt", *words]
+        whole = whole_command(host, words, tied=is_coordinator or not self.outlive)
         with (self.logs / f"{host.name}.log").open("ab") as log:
             process = subprocess.Popen(
                 whole,

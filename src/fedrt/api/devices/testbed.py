@@ -72,7 +72,8 @@ def testbed(
     the run, until `testbed_clean`.
     """
     _need()
-    from fedrt.testbed.bed import Given, run_testbed
+    from fedrt.testbed.bed import run_testbed
+    from fedrt.testbed.commands import Given
     from fedrt.testbed.prediction import predictions_of
 
     asked, number = read_scenario_asked(scenario, Objects(), settings), read_seed(seed)

@@ -103,6 +103,16 @@ def _same(one: NDArray[Any], other: NDArray[Any]) -> bool:
     return one.shape == other.shape and np.array_equal(one, other)
 
 
+SOME: Mapping[str, Mapping[str, Kind]] = {
+    "refused": REFUSED,
+    "stepped": STEPPED,
+    "enforced": ENFORCED,
+    "metered": METERED,
+    "clock": CLOCK,
+}
+"""Parts of an outcome that not every run has."""
+
+
 def _arrays_of(done: PastEdgeRound) -> Arrays:
     seen, plan, outcome = done.seen, done.plan, done.outcome
     own_bits = bool((seen.upload_bits != seen.model_bits).any())
@@ -134,16 +144,9 @@ def _arrays_of(done: PastEdgeRound) -> Arrays:
         parts["gossip"] = (plan.gossip, GOSSIP | own | codec | how)
     if outcome.planned is not outcome.cost:
         parts["planned"] = (outcome.planned, _cost_kinds(outcome.planned))
-    if outcome.refused is not None:
-        parts["refused"] = (outcome, REFUSED)
-    if outcome.stepped_up is not None:
-        parts["stepped"] = (outcome, STEPPED)
-    if outcome.enforce_s is not None:
-        parts["enforced"] = (outcome, ENFORCED)
-    if outcome.metered is not None:
-        parts["metered"] = (outcome, METERED)
-    if outcome.clock_s is not None:
-        parts["clock"] = (outcome, CLOCK)
+    for part, kinds in SOME.items():
+        if all(getattr(outcome, name) is not None for name in kinds):
+            parts[part] = (outcome, kinds)
     if outcome.failures is not None:
         parts["failures"] = (outcome.failures, FAILURES)
     if outcome.distances is not None:

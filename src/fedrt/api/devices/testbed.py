@@ -79,19 +79,13 @@ def testbed(
     asked, number = read_scenario_asked(scenario, Objects(), settings), read_seed(seed)
     asked = _for_real(asked, data_dir)
     make_policy(policy)
-    if cpu not in CPUS:
-        raise InputError(problem("cpu", cpu, " or ".join(CPUS)))
+    _check_cpu(cpu)
     layout, speeds = _laid_out(asked, number, _core_ghz(core_ghz))
     _refuse_unfit()
     folder = Path(out) if out is not None else free_name(Path("runs"), f"testbed-{asked.name}")
     about = {"scenario": scenario_text(asked, anywhere=True), "policy": policy, "seed": number}
     _prepare(folder, asked, layout, about, data_dir, tell)
-    shares = sum(host.cpu_share for host in layout.of("device"))
-    tell(
-        f"{len(layout.hosts)} parties; one core stands for {layout.core_hz / 1e9:.3g} GHz, all"
-        f" devices at full speed take {shares:.2f} of {cores()} cores"
-    )
-    overheads = asked.overheads
+    tell(_load_words(layout))
     given = Given(
         folder=folder,
         layout=layout,
@@ -99,13 +93,26 @@ def testbed(
         seed=number,
         backhaul_bps=speeds,
         global_rounds=asked.rounds.global_rounds,
-        round_trip_s=0.0 if overheads is None else overheads.round_trip_s,
+        round_trip_s=0.0 if asked.overheads is None else asked.overheads.round_trip_s,
         cpu=cpu,
         keep=keep,
         allow_code=allow_code,
     )
     run_testbed(given, tell)
     return TestbedResult(folder, predictions_of(folder / "run"))
+
+
+def _check_cpu(cpu: str) -> None:
+    if cpu not in CPUS:
+        raise InputError(problem("cpu", cpu, " or ".join(CPUS)))
+
+
+def _load_words(layout: Layout) -> str:
+    shares = sum(host.cpu_share for host in layout.of("device"))
+    return (
+        f"{len(layout.hosts)} parties; one core stands for {layout.core_hz / 1e9:.3g} GHz, all"
+        f" devices at full speed take {shares:.2f} of {cores()} cores"
+    )
 
 
 def testbed_clean() -> list[str]:

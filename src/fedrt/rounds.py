@@ -125,6 +125,8 @@ class Outcome:
     clock_s: float | None = None
     """On real devices: the seconds by the clock from the end of the edge round before to the end of
     this one, with all that no law of the scenario knows."""
+    planned_overhead_s: float | None = None
+    """On real devices: the part of that beyond training, uploads and gossip, as was expected."""
     enforce_s: FloatArray | None = None
     """Per edge: how long it took to hold real devices to the plan; None where it is simulated."""
 

@@ -79,7 +79,7 @@ OUTCOME = {
 REFUSED = {"refused": Kind(WHOLE, "N")}
 ENFORCED = {"enforce_s": BY_EDGE}
 METERED = {"metered": Kind(YES, "N")}
-CLOCK = {"clock_s": Kind(REAL, "")}
+CLOCK = dict.fromkeys(("clock_s", "planned_overhead_s"), Kind(REAL, ""))
 STEPPED = {"stepped_up": Kind(WHOLE, "N")}
 FAILURES = {
     "silent": Kind(YES, "N"),

@@ -21,7 +21,10 @@ Run = Callable[[Sequence[str], str], str]
 
 LEAST_BPS = 8000.0
 """The speed of a link that the scenario has at 0 in a round."""
-FIRST_CLASS = 16
+FIRST_CLASS, SMALL = 16, 2
+"""Numbers of classes: the first of an edge server, and that of packets below 128 bytes."""
+FREE_BPS = 10**10
+"""Of what is not limited."""
 
 
 def port_of(host: Host) -> str:
@@ -77,15 +80,24 @@ class Network:
                     lines.append(f"qdisc add dev {port_of(host)} root {delay}")
                 continue
             lines.append(f"qdisc add dev {port_of(host)} root handle 1: htb")
+            # What only acknowledges does not wait behind data that go the same way.
+            lines.append(
+                f"filter add dev {port_of(host)} parent 1: protocol ip prio 1"
+                f" u32 match u16 0 0xff80 at 2 flowid 1:{SMALL:x}"
+            )
+            lines.append(
+                f"class add dev {port_of(host)} parent 1: classid 1:{SMALL:x} htb"
+                f" rate {FREE_BPS}bit quantum 1514"
+            )
             for other in edges:
                 if other is host or not self.layout.links[host.number, other.number]:
                     continue
                 minor = FIRST_CLASS + other.number
-                lines.append(_class(host, other, 1e10))
+                lines.append(_class(host, other, FREE_BPS))
                 if delay:
                     lines.append(f"qdisc add dev {port_of(host)} parent 1:{minor:x} {delay}")
                 lines.append(
-                    f"filter add dev {port_of(host)} parent 1: protocol ip prio 1"
+                    f"filter add dev {port_of(host)} parent 1: protocol ip prio 2"
                     f" u32 match ip src {other.address}/32 flowid 1:{minor:x}"
                 )
         self._tc(lines)

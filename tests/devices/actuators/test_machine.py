@@ -93,6 +93,22 @@ def test_homes_of_both_versions(tmp_path):
     assert find_home(root, own) is None
 
 
+def test_several_agents_in_one_group_of_version_2(tmp_path):
+    """A group with other processes cannot share out its CPU: a group above it that does."""
+    root, slice_, own = unified(tmp_path)
+    (root / "cgroup.subtree_control").write_text("cpu memory")
+    (slice_ / "cgroup.procs").write_text("4711\n4712\n")
+    home = find_home(root, own)
+    assert home == CgroupHome(2, root, slice_)
+    quota = CgroupQuota(home, "device-3", Leftovers(tmp_path / "state"), remove=shutil.rmtree)
+    assert quota.apply(0.25) == 0.25
+    (group,) = root.glob("fedrt-*")
+    quota.close()
+    assert not group.exists()
+    assert (slice_ / "cgroup.procs").read_text() == str(os.getpid())
+    assert (root / "cgroup.subtree_control").read_text() == "cpu memory"
+
+
 def test_a_group_that_is_not_ours_stays(tmp_path):
     group = made(tmp_path / "system.slice", cgroup__procs="")
     clean_cgroup({"group": str(group), "version": 1, "enabled": False}, shutil.rmtree)

@@ -24,10 +24,12 @@ Remove = Callable[[Path], None]
 
 @dataclass(frozen=True)
 class CgroupHome:
-    """The control group that this process is in, below which it may make one."""
+    """The control group below which this process may make one."""
 
     version: int
     folder: Path
+    own: Path | None = None
+    """The group that the process is in, if that is another one."""
 
 
 def find_home(root: Path, own: Path) -> CgroupHome | None:
@@ -41,8 +43,25 @@ def find_home(root: Path, own: Path) -> CgroupHome | None:
     for _, controllers, path in lines:
         known = root / "cgroup.controllers"
         if not controllers and known.exists() and "cpu" in known.read_text().split():
-            return CgroupHome(2, _inside(root, path))
+            mine = _inside(root, path)
+            home = _sharing(root, mine)
+            return CgroupHome(2, home, None if home == mine else mine)
     return None
+
+
+def _sharing(root: Path, own: Path) -> Path:
+    """The group of version 2 below which a process may make one: its own, if it is alone in it.
+
+    A group with other processes cannot share out its CPU: then the nearest one above that does.
+    """
+    if len(_words(own / "cgroup.procs")) <= 1:
+        return own
+    for above in (own, *own.parents):
+        if "cpu" in _words(above / "cgroup.subtree_control"):
+            return above
+        if above == root:
+            break
+    return own
 
 
 def _inside(mount: Path, path: str) -> Path:
@@ -85,6 +104,7 @@ class CgroupQuota(CpuActuator):
             "group": str(self._group),
             "version": self._home.version,
             "enabled": self._enables,
+            **({} if self._home.own is None else {"back": str(self._home.own)}),
         }
 
     def _apply(self, share: float) -> float:
@@ -139,8 +159,9 @@ def clean_cgroup(what: Mapping[str, Any], remove: Remove = os.rmdir) -> None:
         return
     if what["version"] == 2 and what["enabled"]:
         (group.parent / "cgroup.subtree_control").write_text("-cpu")
+    back = Path(what.get("back", group.parent))
     for pid in _words(group / "cgroup.procs"):
-        (group.parent / "cgroup.procs").write_text(pid)
+        (back / "cgroup.procs").write_text(pid)
     remove(group)
 
 

@@ -74,9 +74,13 @@ class RemoteExecutor:
     def run(self, seen: Observation, plan: Plan) -> Outcome:
         """Have the plan of one edge round carried out; return what was measured."""
         began = time.monotonic() if self.ended is None else self.ended
+        expected_s = self.learned.overhead_s
         outcome = self._carried_out(seen, plan)
         self.ended = time.monotonic()
-        return replace(outcome, clock_s=self.ended - began)
+        clock_s = self.ended - began
+        outcome = replace(outcome, clock_s=clock_s, planned_overhead_s=expected_s)
+        self.learn_overhead(outcome)
+        return outcome
 
     def _carried_out(self, seen: Observation, plan: Plan) -> Outcome:
         reports = self.fleet.portal.call(self._train(seen, plan))
@@ -257,6 +261,14 @@ class RemoteExecutor:
             ):
                 if planned_s > SHORTEST_S:
                     held.add(held.value * measured_s / planned_s, now)
+
+    def learn_overhead(self, outcome: Outcome) -> None:
+        """Note what an edge round took beyond its slowest device and its slowest gossip."""
+        cost = outcome.cost
+        if outcome.clock_s is not None and outcome.delivered.all():
+            busy_s = float((cost.compute_s + cost.upload_s).max(initial=0.0))
+            beyond_s = outcome.clock_s - busy_s - float(cost.backhaul_s.max(initial=0.0))
+            self.learned.beyond_s.append(max(beyond_s, 0.0))
 
     # ---- gossip, distances and evaluation
 

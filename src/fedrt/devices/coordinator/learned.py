@@ -1,7 +1,8 @@
 """What the coordinator learns from reports: how the world departs from the scenario's.
 
 For every device the cycles of its training and the time of its uploads, for every pair of servers
-the time of its gossip, each as a multiple of what the scenario lets expect.
+the time of its gossip, each as a multiple of what the scenario lets expect. And the seconds of an
+edge round that no law of the scenario knows: orders and models on their way, averages, evaluation.
 """
 
 from __future__ import annotations
@@ -52,6 +53,8 @@ class Learned:
         self.cycles = [Multiple() for _ in range(devices)]
         self.upload = [Multiple() for _ in range(devices)]
         self.backhaul = [Multiple() for _ in range(edges)]
+        self.beyond_s: deque[float] = deque(maxlen=LAST)
+        """What edge rounds took by the clock beyond training, uploads and gossip."""
 
     def cycles_of(self, devices: NDArray[np.int64]) -> FloatArray:
         """For each device, the multiple of its cycles."""
@@ -60,6 +63,11 @@ class Learned:
     def upload_of(self, devices: NDArray[np.int64]) -> FloatArray:
         """For each device, the multiple of the time of its uploads."""
         return np.array([self.upload[n].value for n in devices.tolist()])
+
+    @property
+    def overhead_s(self) -> float:
+        """What an edge round takes by the clock beyond what the cost model knows."""
+        return float(np.median(self.beyond_s)) if self.beyond_s else 0.0
 
     def backhaul_factor(self) -> FloatArray:
         """For every pair of servers, the multiple of the time of a message: the slower one's."""

@@ -28,7 +28,9 @@ def round_measured(done: GlobalRound) -> Columns:
     return {
         "planned_time_s": np.array([planned_time_s(done)]),
         "clock_s": np.array([sum(turn.outcome.clock_s or 0.0 for turn in turns)]),
-        "planned_clock_s": np.array([by_the_clock_s(planned)]),
+        "planned_clock_s": np.array(
+            [by_the_clock_s(planned) + sum(t.outcome.planned_overhead_s or 0.0 for t in turns)]
+        ),
         "planned_upload_bytes": np.array([sum(cost.upload_bytes.sum() for cost in planned)]),
         "energy_j": np.array([sum(turn.cost.energy_j.sum() for turn in turns)]),
         "planned_energy_j": np.array([sum(cost.energy_j.sum() for cost in planned)]),

@@ -99,6 +99,28 @@ def test_models_and_metrics_equal_the_sequential_engine(tmp_path, case):
         assert {k: own[k] for k in expected} == expected
 
 
+@pytest.mark.parametrize(
+    "given",
+    [("rounds.edge_rounds=1",), ("rounds.edge_rounds=1", "learning.gossip=int8"), ()],
+    ids=["with the gossip", "before a coded gossip", "before the last edge round"],
+)
+def test_distances_are_those_before_the_gossip(tmp_path, given):
+    scenario = six(*given)
+    rounds, _ = simulated(scenario, "ce-fedavg")
+    found = []
+    with running(tmp_path, scenario) as fleet:
+        fleet.start_all()
+        fleet.coordinate(progress=lambda done: found.extend(done.edge_rounds))
+    turns = [turn for done in rounds for turn in done.edge_rounds]
+    known = [n for n, turn in enumerate(turns) if turn.outcome.distances is not None]
+    assert known == [n for n, turn in enumerate(found) if turn.outcome.distances is not None]
+    assert len(known) == scenario.rounds.global_rounds
+    for n in known:
+        measured = found[n].outcome.distances
+        assert measured.compared[0, 1]
+        np.testing.assert_array_equal(measured.true, turns[n].outcome.distances.true)
+
+
 def test_paced_and_slowed_devices_keep_to_their_orders_and_train_the_same(tmp_path, monkeypatch):
     scenario = six()
     rounds, models = simulated(scenario, "ce-fedavg")

@@ -35,8 +35,10 @@ def write_whole(path: Path, write: Callable[[Path], None]) -> None:
         raise FedrtError(f"{path}: cannot be written: {reason(error)}") from error
 
 
-def write_alone(path: Path, content: bytes) -> None:
+def write_alone(path: Path, content: bytes, *, durable: bool = True) -> None:
     """Write a file atomically in a folder that no other process writes to, one thread a name.
+
+    One that is not durable may be lost when the machine stops, but not when a process does.
 
     Does not look for what killed processes have left, which takes the longer the more files there
     are: `clear_torn` once, at the start, does.
@@ -45,8 +47,9 @@ def write_alone(path: Path, content: bytes) -> None:
     try:
         with temporary.open("wb") as file:
             file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)

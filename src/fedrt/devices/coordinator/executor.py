@@ -8,7 +8,7 @@ import math
 import secrets
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from fedrt.cost.compute import training_energy_j
 from fedrt.cost.round import idle_energy_j, price
 from fedrt.cost.uplink import upload_energy_j
+from fedrt.devices.coordinator.distances import distances_of, measured_distances
 from fedrt.devices.coordinator.edges import SilentEdgeError
 from fedrt.devices.coordinator.fleet import RealFleet
 from fedrt.devices.coordinator.learned import Learned
@@ -42,9 +43,10 @@ GRACE_S = 20.0
 """What an edge server gets beyond a round's deadline, to average and to answer."""
 MIX_FACTOR, LEAST_MIX_S = 10.0, 60.0
 """A gossip may take this multiple of its planned time, and at least so many seconds."""
-MEASURE_S = 120.0
 MODEL_S = 600.0
 SHORTEST_S = 1e-6
+PLAIN = "none"
+"""The codec of a gossip in which servers send their models as they are."""
 
 
 class RemoteExecutor:
@@ -87,8 +89,11 @@ class RemoteExecutor:
         outcome = self._outcome(seen, plan, reports)
         self.learn(seen, outcome)
         last = self.scenario.rounds.edge_rounds - 1
-        if seen.r == max(last - 1, 0):
-            outcome = replace(outcome, distances=self._distances(seen.t, seen.r))
+        if last > 0 and seen.r == last - 1:
+            outcome = replace(
+                outcome,
+                distances=measured_distances(self.fleet, self._key(seen.t, seen.r), self.linked),
+            )
         if plan.gossip is not None:
             outcome = self._mixed(seen, plan.gossip, outcome)
         return outcome
@@ -273,9 +278,29 @@ class RemoteExecutor:
     # ---- gossip, distances and evaluation
 
     def _mixed(self, seen: Observation, gossip: Gossip, outcome: Outcome) -> Outcome:
-        planned_s = outcome.planned.backhaul_s
+        """Have all servers gossip, and evaluate their models.
+
+        With one edge round in each global round, the next choice of links needs the distances of
+        the models just before. Where these go to the neighbours as they are, the first message of
+        the gossip tells; a codec's does not, and the models have to be sent for it.
+        """
+        planned_s, only = outcome.planned.backhaul_s, self.scenario.rounds.edge_rounds == 1
+        orders = gossip_orders(seen.t, gossip, self.scenario)
+        if only and any(order.codec != PLAIN for order in orders):
+            outcome = replace(
+                outcome,
+                distances=measured_distances(self.fleet, self._key(seen.t, seen.r), gossip.links),
+            )
         try:
-            measured_s = self.fleet.portal.call(self._mix(seen, gossip, planned_s))
+            reports = self.fleet.portal.call(self._mix(seen, gossip, orders, planned_s))
+            measured_s = np.zeros(seen.num_edges)
+            for c, report in reports.items():
+                measured_s[c] = report.mix_s
+            if only and outcome.distances is None:
+                found = [
+                    (c, list(r.apart.numbers), list(r.apart.distances)) for c, r in reports.items()
+                ]
+                outcome = replace(outcome, distances=distances_of(seen.num_edges, found))
             self.linked = gossip.links
             now = seen.t * self.scenario.rounds.edge_rounds + seen.r
             for c in np.flatnonzero(planned_s > SHORTEST_S).tolist():
@@ -287,13 +312,14 @@ class RemoteExecutor:
         cost = replace(outcome.cost, backhaul_s=measured_s)
         return replace(outcome, cost=cost, metrics=self._metrics(seen.t))
 
-    async def _mix(self, seen: Observation, gossip: Gossip, planned_s: FloatArray) -> FloatArray:
-        """Have all servers gossip; either all of them do, or none."""
-        orders = gossip_orders(seen.t, gossip, self.scenario)
+    async def _mix(
+        self, seen: Observation, gossip: Gossip, orders: Sequence[Any], planned_s: FloatArray
+    ) -> dict[int, Any]:
+        """Have all servers gossip; either all of them do, or none. Their reports, by number."""
         deadline_s = max(LEAST_MIX_S, MIX_FACTOR * float(planned_s.max(initial=0.0)))
         label = label_of(seen.t, f"mix-{secrets.token_hex(2)}", self.session)
 
-        async def one(c: int) -> float:
+        async def one(c: int) -> Any:
             order = pb.MixOrder(
                 key=self._key(seen.t, seen.r),
                 base=self.fleet.labels[c],
@@ -309,8 +335,7 @@ class RemoteExecutor:
                 weights=orders[c].weights,
                 coded_weights=orders[c].coded_weights,
             )
-            report = await self.fleet.calls.ask(c, "Mix", order, deadline_s + GRACE_S)
-            return float(report.mix_s)
+            return await self.fleet.calls.ask(c, "Mix", order, deadline_s + GRACE_S)
 
         silent = ~self.fleet.answered
         edges = np.flatnonzero(~silent).tolist()
@@ -318,45 +343,13 @@ class RemoteExecutor:
             raise SilentEdgeError("a server that the plan links does not answer")
         tasks = [asyncio.create_task(one(c)) for c in edges]
         try:
-            times = await asyncio.gather(*tasks)
+            reports = await asyncio.gather(*tasks)
         finally:
             for task in tasks:
                 task.cancel()
-        found = np.zeros(seen.num_edges)
-        for c, mix_s in zip(edges, times, strict=True):
-            found[c], self.fleet.labels[c] = mix_s, label
-        return found
-
-    def _distances(self, t: int, r: int) -> ModelDistances:
-        """The distances between servers that gossiped last, as they measure them."""
-        edges = len(self.fleet.labels)
-        true, compared = np.full((edges, edges), np.nan), np.zeros((edges, edges), dtype=bool)
-        np.fill_diagonal(true, 0.0)
-        pairs = self.linked & self.fleet.reachable()
-        for c, numbers, distances in self.fleet.portal.call(self._measure(t, r, pairs)):
-            true[c, numbers] = true[numbers, c] = distances
-            compared[c, numbers] = compared[numbers, c] = True
-        return ModelDistances(true, compared)
-
-    async def _measure(self, t: int, r: int, pairs: BoolMatrix) -> list[Any]:
-        async def one(c: int) -> Any:
-            others = [int(j) for j in np.flatnonzero(pairs[c]) if j > c]
-            if not others or not self.fleet.answered[c]:
-                return c, [], []
-            order = pb.DistanceOrder(
-                key=self._key(t, r),
-                base=self.fleet.labels[c],
-                neighbours=[pb.Neighbour(number=j, address=self.fleet.address(j)) for j in others],
-                labels=[self.fleet.labels[j] for j in others],
-            )
-            try:
-                found = await self.fleet.calls.ask(c, "Measure", order, MEASURE_S)
-            except SilentEdgeError as error:
-                log.warning("%s: its distances are not known", error)
-                return c, [], []
-            return c, list(found.numbers), list(found.distances)
-
-        return list(await asyncio.gather(*(one(c) for c in range(len(pairs)))))
+        for c in edges:
+            self.fleet.labels[c] = label
+        return dict(zip(edges, reports, strict=True))
 
     def _metrics(self, t: int) -> dict[str, float]:
         """Loss, and what is measured of the models, which come here for that and for exports."""

@@ -99,7 +99,11 @@ class MeasuredWorld:
             time.sleep(LOOK_S)
 
     def backhaul_bps(self, t: int) -> FloatArray:
-        """The link speeds in global round t; 0 between servers that do not reach each other."""
+        """The link speeds in global round t; 0 between servers that do not reach each other now.
+
+        Asked for just before the last edge round is observed, which may be the first of all.
+        """
+        self._await(self._expected.taking_part(t, self.scenario.rounds.edge_rounds - 1))
         bps = self._expected.backhaul_bps(t) / self._learned.backhaul_factor()
         return np.where(self._fleet.reachable(), bps, 0.0)
 

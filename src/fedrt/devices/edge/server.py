@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from fedrt.learning.remote import EdgeModel
 
 log = logging.getLogger(__name__)
+
+PLAIN = "none"
+"""The codec of a gossip in which servers send their models as they are."""
 
 REMEMBERED = "remembered"
 """The array of a state with the labels of devices' last updates that counted."""
@@ -220,7 +223,7 @@ class EdgeNode:
             model = await self._at(order.base)
             assert self.links is not None
             self.at = ""
-            began, received = time.monotonic(), 0
+            began, received, apart = time.monotonic(), 0, pb.DistanceReport()
             neighbours = {each.number: each.address for each in order.neighbours}
             model.begin(gossip_of(order))
             for step in range(order.steps):
@@ -231,11 +234,21 @@ class EdgeNode:
                 limit_s = began + order.deadline_s - time.monotonic()
                 found = await self.links.fetch_all(neighbours, order, step, limit_s)
                 received += sum(map(len, found.values()))
+                if step == 0 and order.codec == PLAIN:
+                    apart = await self._apart(model, found)
                 await in_thread(model.receive, step, found)
             await in_thread(model.end)
-            report = pb.MixReport(mix_s=time.monotonic() - began, bytes=received)
+            report = pb.MixReport(mix_s=time.monotonic() - began, bytes=received, apart=apart)
             await self._save(order.label, report)
             return report
+
+    async def _apart(self, model: Any, theirs: Mapping[int, Any]) -> pb.DistanceReport:
+        """The distances of the model to neighbours'; one of each pair measures."""
+        report = pb.DistanceReport()
+        for number in sorted(n for n in theirs if n > self.number):
+            report.numbers.append(number)
+            report.distances.append(await in_thread(model.distance_to, theirs[number]))
+        return report
 
     async def measure(self, order: pb.DistanceOrder) -> pb.DistanceReport:
         """The distances of the model to those of the neighbours."""

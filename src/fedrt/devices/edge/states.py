@@ -87,8 +87,12 @@ class States:
         return found
 
     def save_step(self, label: str, step: int, neighbour: int, message: bytes) -> None:
-        """Keep what a neighbour gets in a gossip step."""
-        write_alone(self._path(label, f"{step}-{neighbour}.step"), message)
+        """Keep what a neighbour gets in a gossip step.
+
+        A process that is killed loses none. After a power cut the gossip is given up, and all
+        servers go on from where it began.
+        """
+        write_alone(self._path(label, f"{step}-{neighbour}.step"), message, durable=False)
 
     def step(self, label: str, step: int, neighbour: int) -> bytes | None:
         """What a neighbour gets in a gossip step; None if it has not been made yet."""

@@ -305,12 +305,14 @@ class Neighbour(_message.Message):
     def __init__(self, number: _Optional[int] = ..., address: _Optional[str] = ...) -> None: ...
 
 class MixReport(_message.Message):
-    __slots__ = ("mix_s", "bytes")
+    __slots__ = ("mix_s", "bytes", "apart")
     MIX_S_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
+    APART_FIELD_NUMBER: _ClassVar[int]
     mix_s: float
     bytes: int
-    def __init__(self, mix_s: _Optional[float] = ..., bytes: _Optional[int] = ...) -> None: ...
+    apart: DistanceReport
+    def __init__(self, mix_s: _Optional[float] = ..., bytes: _Optional[int] = ..., apart: _Optional[_Union[DistanceReport, _Mapping]] = ...) -> None: ...
 
 class DistanceOrder(_message.Message):
     __slots__ = ("key", "base", "neighbours", "labels")

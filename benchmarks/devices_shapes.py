@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import math
 import os
 import random
 import re
@@ -47,6 +48,7 @@ from fedrt.devices.security import Files, Limits, Party, open_channel, server_cr
 from fedrt.devices.security.authority import Authority, enrol_party, make_authority_folder
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.chunks import MOST_MESSAGE, chunks_of, head_of
+from fedrt.devices.wire.raw import IN_STREAM, raw_chunk
 from fedrt.devices.wire.services import call, handlers
 
 import grpc  # isort: skip
@@ -132,7 +134,7 @@ async def serve_device(number: int, folder: Path) -> None:
             upload = pb.Upload(key=message.order.key, message=heads[length])
             await stream.write(pb.FromDevice(upload=upload))
             for chunk in chunks_of(payloads[length]):
-                await stream.write(pb.FromDevice(chunk=chunk))
+                await stream.write(raw_chunk(IN_STREAM, chunk))
 
 
 class Edge:
@@ -338,9 +340,9 @@ def slowed(actuator: CpuActuator, share: float) -> float:
     """Seconds of some work, over its CPU time / share."""
     work_s = CPU_WALL_S * share
     began, cpu_began = time.monotonic(), time.thread_time()
-    actuator.apply(share)
-    while (used_s := time.thread_time() - cpu_began) < work_s:
-        step_end = min(used_s + STEP_S, work_s)
+    actuator.apply(share, math.ceil(work_s / STEP_S))
+    for step in range(math.ceil(work_s / STEP_S)):
+        step_end = min((step + 1) * STEP_S, work_s)
         while time.thread_time() - cpu_began < step_end:
             sum(range(2000))
         actuator.after_step()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import signal
@@ -12,16 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from fedrt.devices.actuators.cgroup import (
-    LEAST_US,
-    CgroupHome,
-    CgroupQuota,
-    clean_cgroup,
-    find_home,
-    quota_of,
-)
+from fedrt.devices.actuators.cgroup import CgroupHome, CgroupQuota, clean_cgroup, find_home
 from fedrt.devices.actuators.choices import CGROUPS, CLEANERS, OWN_GROUP, open_cpu
 from fedrt.devices.actuators.cpufreq import CpuFrequency, clean_cpufreq, policies
+from fedrt.devices.actuators.duty import DutyCycle
 from fedrt.devices.actuators.leftovers import Leftovers
 from fedrt.devices.common.settings import DeviceSettings
 
@@ -52,7 +47,7 @@ def test_a_quota_in_version_2(tmp_path, enabled):
     quota = CgroupQuota(home, "device-3", leftovers, threads=2, remove=shutil.rmtree)
     assert quota.apply(0.25) == 0.25
     (group,) = slice_.glob("fedrt-*")
-    assert (group / "cpu.max").read_text() == "5000 10000"
+    assert (group / "cpu.max").read_text() == "250000 500000"
     assert (group / "cgroup.procs").read_text() == str(os.getpid())
     control = slice_ / "cgroup.subtree_control"
     assert control.read_text() == (enabled or "+cpu")
@@ -60,7 +55,7 @@ def test_a_quota_in_version_2(tmp_path, enabled):
     quota.undo()
     assert (group / "cpu.max").read_text() == "max"
     assert quota.apply(0.01) == 0.01
-    assert (group / "cpu.max").read_text() == "1000 50000"
+    assert (group / "cpu.max").read_text() == "10000 500000"
     assert quota.apply(1.0) == 1.0
     assert (group / "cpu.max").read_text() == "max"
     quota.close()
@@ -73,13 +68,18 @@ def test_a_quota_in_version_2(tmp_path, enabled):
     assert not list(slice_.glob("fedrt-*"))
 
 
-@pytest.mark.parametrize("cores", [1e-3, 0.03, 0.05, 0.1, 0.77, 1.0, 7.5])
-def test_a_quota_is_as_short_as_the_kernel_takes(cores):
-    quota_us, period_us = quota_of(cores)
-    assert quota_us / period_us == pytest.approx(cores, rel=1e-2)
-    assert quota_us >= LEAST_US
-    assert 10_000 <= period_us <= 1_000_000
-    assert quota_us == LEAST_US or period_us == 10_000
+def test_training_under_a_quota_does_not_end_before_its_time(tmp_path):
+    root, _, own = unified(tmp_path)
+    slept, cpu = [], iter([5.0, 5.3, 5.8])
+    rest = DutyCycle(iter([100.0, 101.2]).__next__, cpu.__next__, slept.append, run_s=math.inf)
+    home, leftovers = find_home(root, own), Leftovers(tmp_path / "state")
+    quota = CgroupQuota(home, "device-3", leftovers, remove=shutil.rmtree, rest=rest)
+    quota.apply(0.5, 2)
+    quota.after_step()
+    assert slept == []
+    quota.after_step()  # 0.8 s of CPU time at a half are 1.6 s, of which 1.2 have gone by
+    assert slept == [pytest.approx(0.4)]
+    quota.close()
 
 
 def test_homes_of_both_versions(tmp_path):
@@ -185,7 +185,7 @@ def test_a_killed_process_leaves_a_group_that_the_next_start_removes(tmp_path):
     try:
         share, group = child.stdout.readline().split()
         assert float(share) == 0.4
-        assert (Path(group) / "cpu.cfs_quota_us").read_text().strip() == "4000"
+        assert (Path(group) / "cpu.cfs_quota_us").read_text().strip() == "200000"
         assert str(child.pid) in (Path(group) / "cgroup.procs").read_text().split()
     finally:
         child.send_signal(signal.SIGKILL)

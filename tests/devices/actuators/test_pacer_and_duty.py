@@ -124,6 +124,19 @@ def test_a_duty_cycle_uses_its_share_of_the_cpu(share):
         assert clock.now == at
 
 
+def test_a_duty_cycle_pauses_seldom_and_ends_in_time():
+    clock, pauses = Clock(), []
+    duty = DutyCycle(clock.time, clock.cpu_time, lambda s: (pauses.append(s), clock.sleep(s)))
+    began = clock.now
+    duty.apply(0.25, 25)
+    for _ in range(25):
+        clock.work(0.011)
+        duty.after_step()
+    # 0.275 s of work: pauses after 10 and 20 steps, when 0.11 s more were used, and at the end.
+    assert pauses == pytest.approx([0.33, 0.33, 0.165])
+    assert clock.now - began == pytest.approx(0.275 / 0.25)
+
+
 @pytest.mark.parametrize(("cpu_hz", "share"), [(5e8, 0.15), (1e9, 0.3), (2e9, 0.3), (0.0, 0.3)])
 def test_full_speed_may_be_a_share_of_a_core(cpu_hz, share):
     clock = Clock()

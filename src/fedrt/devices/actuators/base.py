@@ -50,13 +50,14 @@ class CpuActuator:
     def __init__(self) -> None:
         self._lock, self._closed = Lock(), False
 
-    def apply(self, share: float) -> float:
+    def apply(self, share: float, steps: int = 0) -> float:
         """Set the share of full speed, before the first local step; return what was read back.
 
-        Does nothing once the actuator is closed.
+        `steps` is how many local steps there will be, 0 where that is not known. Does nothing
+        once the actuator is closed.
         """
         with self._lock:
-            return 1.0 if self._closed else self._apply(min(max(share, 0.0), 1.0))
+            return 1.0 if self._closed else self._apply(min(max(share, 0.0), 1.0), steps)
 
     def after_step(self) -> None:
         """Called after every local step."""
@@ -72,7 +73,7 @@ class CpuActuator:
             self._closed = True
             self._undo()
 
-    def _apply(self, share: float) -> float:
+    def _apply(self, share: float, steps: int) -> float:
         return 1.0
 
     def _undo(self) -> None:

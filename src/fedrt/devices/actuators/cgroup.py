@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,13 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from fedrt.devices.actuators.base import CpuActuator
+from fedrt.devices.actuators.duty import DutyCycle
 from fedrt.devices.actuators.leftovers import Leftovers
 
 NAME = "cgroup"
-SHORTEST_US, LONGEST_US = 10_000, 1_000_000
-"""Periods: the shortest that the share allows, so that short jobs are slowed as asked too."""
+PERIOD_US = 500_000
+"""Long, as after each rest a processor is slower for a while, its caches cold; and always the same:
+after a change the kernel would first let the period before end."""
 LEAST_US = 1000
 """The kernel takes no smaller quota."""
+MANY = 2**62
+"""Local steps where their number is not known: the last one does not come."""
 OWN = "fedrt-"
 """How the names of our groups begin."""
 
@@ -70,16 +75,12 @@ def _inside(mount: Path, path: str) -> Path:
     return found if found.is_dir() else mount
 
 
-def quota_of(cores: float) -> tuple[int, int]:
-    """Quota and period in microseconds that let a process use so many cores."""
-    period_us = round(min(max(LEAST_US / max(cores, 1e-9), SHORTEST_US), LONGEST_US))
-    return max(round(cores * period_us), LEAST_US), period_us
-
-
 class CgroupQuota(CpuActuator):
     """Lets the process run for its share of every period, on all of its threads together.
 
-    The group stays for as long as the process: only its quota comes and goes with a round.
+    The group stays for as long as the process: only its quota comes and goes with a round. What
+    work is left in the last period is done at once, so that training would end too early: after the
+    last step it waits until the CPU time used is the share of the time gone by.
     """
 
     def __init__(
@@ -89,10 +90,11 @@ class CgroupQuota(CpuActuator):
         leftovers: Leftovers,
         threads: int = 1,
         remove: Remove = os.rmdir,
+        rest: DutyCycle | None = None,
     ) -> None:
         super().__init__()
         self._home, self._leftovers, self._threads = home, leftovers, threads
-        self._remove = remove
+        self._remove, self._rest = remove, rest or DutyCycle(run_s=math.inf)
         self._group = home.folder / f"{OWN}{party}-{os.getpid()}"
         control = home.folder / "cgroup.subtree_control"
         self._enables = home.version == 2 and "cpu" not in _words(control)
@@ -107,21 +109,24 @@ class CgroupQuota(CpuActuator):
             **({} if self._home.own is None else {"back": str(self._home.own)}),
         }
 
-    def _apply(self, share: float) -> float:
+    def _apply(self, share: float, steps: int) -> float:
+        self._rest.apply(share, steps or MANY)
         if share >= 1.0:
             self._lift()
             return 1.0
-        quota_us, period_us = quota_of(share * self._threads)
+        quota_us = max(round(share * self._threads * PERIOD_US), LEAST_US)
         self._enter()
         if self._home.version == 1:
-            self._lift()  # the kernel takes no period that the quota before does not fit
-            self._write("cpu.cfs_period_us", period_us)
+            self._write("cpu.cfs_period_us", PERIOD_US)
             self._write("cpu.cfs_quota_us", quota_us)
             read = float((self._group / "cpu.cfs_quota_us").read_text())
         else:
-            self._write("cpu.max", f"{quota_us} {period_us}")
+            self._write("cpu.max", f"{quota_us} {PERIOD_US}")
             read = float((self._group / "cpu.max").read_text().split()[0])
-        return read / period_us / self._threads
+        return read / PERIOD_US / self._threads
+
+    def after_step(self) -> None:
+        self._rest.after_step()
 
     def _enter(self) -> None:
         """Go into the group; it is made on the first time."""
@@ -144,9 +149,11 @@ class CgroupQuota(CpuActuator):
         (self._group / name).write_text(str(value))
 
     def _undo(self) -> None:
+        self._rest.undo()
         if not self._closed:
             self._lift()
             return
+        self._rest.close()
         if self._group.is_dir():
             clean_cgroup(self.what, self._remove)
         self._leftovers.drop(NAME)

@@ -27,7 +27,7 @@ class CpuFrequency(CpuActuator):
         self._folders, self._leftovers = folders, leftovers
         self._before: dict[str, str] = {}
 
-    def _apply(self, share: float) -> float:
+    def _apply(self, share: float, steps: int) -> float:
         if not self._before:
             limits = {
                 str(each / LIMIT): (each / LIMIT).read_text().strip() for each in self._folders

@@ -57,7 +57,7 @@ class DeviceActuators:
         """
         report, began = Report(), time.monotonic()
         of_full = min(order.cpu_hz / self.cpu_max_hz, 1.0) if order.cpu_hz > 0 else 1.0
-        self._hold(of_full * self.cpu_share)
+        self._hold(of_full * self.cpu_share, order.local_steps)
         report.enforce_s = time.monotonic() - began
         if self.meter is not None:
             self.meter.start()
@@ -72,10 +72,10 @@ class DeviceActuators:
             except OSError as error:
                 log.warning("cpu: the share of this round stays: %s", error)
 
-    def _hold(self, share: float) -> None:
+    def _hold(self, share: float, steps: int) -> None:
         """Hold the CPU to a share, and say if it is another one."""
         try:
-            found = self.cpu.apply(share)
+            found = self.cpu.apply(share, steps)
         except OSError as error:
             log.warning("cpu: the planned frequency is not enforced: %s", error)
             return

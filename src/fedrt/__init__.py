@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fedrt.api import StudyResult as StudyResult
     from fedrt.api import bench as bench
     from fedrt.api import bound as bound
+    from fedrt.api import calibrate as calibrate
     from fedrt.api import check as check
     from fedrt.api import compare as compare
     from fedrt.api import coordinator as coordinator
@@ -98,10 +99,11 @@ else:
         __name__,
         {
             "api": (
-                "ComparisonResult Page RunResult StudyResult bench bound check compare coordinator "
-                "data_fetch data_import data_list data_show data_split device edge enrol_init "
-                "enrol_request enrol_revoke enrol_show enrol_sign estimate export front plan "
-                "report reproduce run scenario size sweep testbed testbed_clean trace_convert watch"
+                "ComparisonResult Page RunResult StudyResult bench bound calibrate check compare "
+                "coordinator data_fetch data_import data_list data_show data_split device edge "
+                "enrol_init enrol_request enrol_revoke enrol_show enrol_sign estimate export "
+                "front plan report reproduce run scenario size sweep testbed testbed_clean "
+                "trace_convert watch"
             ),
             "callbacks": "Callback RunInfo",
             "errors": "FedrtError InfeasibleError InputError",

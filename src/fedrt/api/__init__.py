@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from fedrt.system.lazy import export as load_late
 
 if TYPE_CHECKING:
+    from fedrt.api.devices.calibration import calibrate as calibrate
     from fedrt.api.devices.enrolment import enrol_init as enrol_init
     from fedrt.api.devices.enrolment import enrol_request as enrol_request
     from fedrt.api.devices.enrolment import enrol_revoke as enrol_revoke
@@ -48,6 +49,7 @@ else:
     __getattr__, __dir__, __all__ = load_late(
         __name__,
         {
+            "devices.calibration": "calibrate",
             "devices.enrolment": "enrol_init enrol_request enrol_revoke enrol_show enrol_sign",
             "devices.parties": "coordinator device edge",
             "devices.testbed": "TestbedResult testbed testbed_clean",

@@ -17,6 +17,7 @@ from fedrt.api.session import called_from
 from fedrt.cli import (
     bench,
     bound,
+    calibrate,
     compare,
     coordinator,
     data,
@@ -68,6 +69,7 @@ COMMANDS = (
     edge,
     device,
     testbed,
+    calibrate,
 )
 
 

@@ -88,7 +88,7 @@ def coordinator(
         "least_deadline_s": least_deadline_s,
     }
     with offered(objects.found):
-        settings = _read(CoordinatorSettings, "coordinator", scenario, given, options)
+        settings = read_party(CoordinatorSettings, "coordinator", scenario, given, options)
         if check:
             parties.check(settings, data=True)
             return None
@@ -131,7 +131,7 @@ def edge(
         "bandwidth": bandwidth,
         "interface": interface,
     }
-    settings = _read(EdgeSettings, name, scenario, given, options)
+    settings = read_party(EdgeSettings, name, scenario, given, options)
     if check:
         parties.check(settings, data=True)
     else:
@@ -180,7 +180,7 @@ def device(
         "cpu_share": cpu_share,
         "meter": meter,
     }
-    settings = _read(DeviceSettings, name, scenario, given, options)
+    settings = read_party(DeviceSettings, name, scenario, given, options)
     if check:
         parties.check(settings, data=True)
     else:
@@ -188,7 +188,7 @@ def device(
     return settings
 
 
-def _read(
+def read_party(
     cls: type[P],
     name: str,
     scenario: Place | None,

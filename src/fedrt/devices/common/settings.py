@@ -84,17 +84,23 @@ class PartySettings:
 
     def problems(self) -> list[str]:
         """What keeps the party from starting, a line each."""
+        if lines := self.scenario_problems():
+            return lines
         found: list[str] = []
-        try:
-            self._check_name(self.scenario)
-        except InputError as error:
-            return error.lines
         if self.metrics is not None:
             try:
                 address_of(self.metrics)
             except InputError as error:
                 found += error.lines
         return [*found, *self.files.problems(Party(self.role, self.name))]
+
+    def scenario_problems(self) -> list[str]:
+        """What is wrong with the scenario, or with the party's name in it, a line each."""
+        try:
+            self._check_name(self.scenario)
+        except InputError as error:
+            return error.lines
+        return []
 
     def data_problems(self) -> list[str]:
         """What is wrong with the party's data file, a line each; reads the whole of it."""

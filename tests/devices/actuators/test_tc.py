@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
 import textwrap
+import uuid
 
 import pytest
+from support.children import LIMIT_S
 from support.namespaces import namespace, runner
 
 from fedrt.devices.actuators.base import UplinkShare
@@ -57,6 +60,51 @@ def test_rates_are_set_read_back_and_undone(namespaces, tmp_path):
     other.undo()
     assert (run(["tc", "qdisc"], ""), run(["ip", "-o", "link"], "")) == before
     assert not Leftovers(tmp_path).path.exists()
+
+
+RECEIVER = textwrap.dedent("""
+    import socket, sys
+    with socket.create_server(("10.9.0.1", 7100)) as server:
+        print("listens", flush=True)
+        with server.accept()[0] as stream:
+            while stream.recv(2**16):
+                pass
+            stream.sendall(b"all")
+""")
+SENDER = textwrap.dedent("""
+    import socket
+    with socket.create_connection(("10.9.0.1", 7100)) as stream:
+        stream.sendall(bytes(500_000))
+        stream.shutdown(socket.SHUT_WR)
+        assert stream.recv(3)
+""")
+
+
+def test_packets_are_counted_as_they_are_on_the_wire(namespaces, tmp_path):
+    """What the sender's system joins to packets of up to 64 kB is split again."""
+    run = runner(namespaces)
+    device = f"fedrt-test-{uuid.uuid4().hex[:6]}"
+    subprocess.run(["ip", "netns", "add", device], check=True)
+    try:
+        there = ["nsenter", f"--net=/run/netns/{device}"]
+        run(["ip", "link", "set", "uplink1", "netns", device], "")
+        run(["ip", "address", "add", "10.9.0.1/24", "dev", "uplink0"], "")
+        for step in ("address add 10.9.0.2/24 dev uplink1", "link set uplink1 up"):
+            subprocess.run([*there, "ip", *step.split()], check=True)
+        traffic = TrafficControl("uplink0", PORT, Leftovers(tmp_path), run)
+        traffic.open()
+        traffic.apply([UplinkShare(0, 5e7, "10.9.0.2")])
+        receiver = [*namespaces, sys.executable, "-c", RECEIVER]
+        with subprocess.Popen(receiver, stdout=subprocess.PIPE, text=True) as child:
+            assert child.stdout.readline() == "listens\n"
+            subprocess.run([*there, sys.executable, "-c", SENDER], check=True, timeout=LIMIT_S)
+        said = run(["tc", "-s", "class", "show", "dev", f"fedrt{PORT}"], "")
+        length, packets = (int(re.search(x, said)[1]) for x in (r"Sent (\d+)", r"lended: (\d+)"))
+        assert length > 500_000
+        assert length / packets <= 1514
+        traffic.undo()
+    finally:
+        subprocess.run(["ip", "netns", "del", device], check=True)
 
 
 CHILD = textwrap.dedent("""

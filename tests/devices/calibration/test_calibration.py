@@ -39,8 +39,10 @@ def test_a_fixed_part_of_a_step_is_found():
 
 
 def test_one_share_and_how_far_measurements_lie_apart():
-    found = fit_steps({1.0: [0.1, 0.11, 0.12]})
+    found = fit_steps({1.0: [0.12, 0.1, 0.11]})
     assert found.spread == pytest.approx(0.02 / 0.11)
+    assert found.full_s == pytest.approx(0.1)  # nothing makes a step shorter than it is
+    assert found.worst_error == pytest.approx(1 - 0.1 / 0.12)
     assert found.fixed_s is None
 
 
@@ -118,11 +120,13 @@ def arguments(tmp_path, *more):
     ]
 
 
-def test_without_certificates_nothing_is_uploaded(tmp_path, capsys):
+def test_without_certificates_nothing_is_uploaded(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("fedrt.devices.calibration.run.BUSY", -1.0)
     assert main(arguments(tmp_path)) == 0
     said = capsys.readouterr().out
     assert "# no upload to the edge server was measured: " in said
     assert "# the CPU cannot be held to a share: measured at full speed alone" in said
+    assert "# the machine was busy: training waited for the CPU " in said
     assert "efficiency" not in said
     assert tomllib.loads(said)["fleet"]["classes"][0]["name"] == "device-0"
 

@@ -38,16 +38,19 @@ class StepFit:
 def fit_steps(seconds: Mapping[float, Sequence[float]]) -> StepFit:
     """The fit of the seconds of a local step, measured once or more at each share.
 
-    The sum of (full_s / (x s) - 1)^2 over measurements s at shares x is least where full_s is
+    Of every share the least counts: whatever else a machine does makes steps longer, never shorter.
+    The sum of (full_s / (x s) - 1)^2 over the least s at shares x is least where full_s is
     sum(u) / sum(u^2), u = 1 / (x s). The straight line is the weighted least squares' with weights
     1 / s^2: of relative errors as well.
     """
-    x = np.array([share for share, each in seconds.items() for _ in each])
-    s = np.array([value for each in seconds.values() for value in each])
+    x = np.array(list(seconds))
+    s = np.array([min(each) for each in seconds.values()])
     u = 1.0 / (x * s)
     full_s = float(u.sum() / (u**2).sum())
     spread = max((max(each) - min(each)) / float(np.median(each)) for each in seconds.values())
-    errors = np.abs(full_s * u - 1.0)
+    errors = np.array(
+        [abs(full_s / (share * each) - 1.0) for share in seconds for each in seconds[share]]
+    )
     line = _line(x, s) if len(seconds) > 1 else (None, None, None)
     return StepFit(full_s, float(errors.max()), float(spread), *line)
 

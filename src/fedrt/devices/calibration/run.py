@@ -28,6 +28,8 @@ from fedrt.errors import InputError
 from fedrt.world.fleet import draw_fleet, edge_of_devices
 from fedrt.world.simulated import SimulatedWorld
 
+BUSY = 0.05
+"""The part of its time that training may wait for the CPU before that is told."""
 UNHELD = "the CPU cannot be held to a share: measured at full speed alone"
 
 
@@ -54,6 +56,10 @@ def calibrate(
         runs = TrainingRuns(trainer, model, actuators)
         steps = measure_steps(runs.train, shares if held else [1.0], seconds, repeats)
     notes = [] if held else [UNHELD]
+    if runs.waited and (busy := statistics.median(runs.waited)) > BUSY:
+        notes.append(
+            f"the machine was busy: training waited for the CPU {100 * busy:.0f} % of the time"
+        )
     upload, factor = asyncio.run(_network(settings, runs.message, repeats, notes))
     return Calibration(
         device=settings.name,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from fedrt.devices.actuators.base import CpuActuator
 from fedrt.devices.actuators.device import DeviceActuators
 from fedrt.devices.wire.messages_pb2 import Order
 
@@ -47,6 +49,8 @@ class TrainingRuns:
     actuators: DeviceActuators
     message: bytes = b""
     """The last update, as it would be sent."""
+    waited: list[float] = field(default_factory=list)
+    """The part of each training on a whole core in which it waited for the CPU."""
     watts: dict[float, list[float]] = field(default_factory=dict)
     """For every share, the power of each training, where there is a meter."""
 
@@ -56,7 +60,12 @@ class TrainingRuns:
         (order,) = self.edge.orders(0, 0, [number], [steps], None, [samples])
         asked = Order(cpu_hz=share * self.actuators.cpu_max_hz, local_steps=steps)
         with self.actuators.training(asked) as spent:
+            cpu_began = time.thread_time()
             result = self.trainer.train(order, self.edge.model(), self.actuators.cpu.after_step)
+            cpu_s = time.thread_time() - cpu_began
+        held = type(self.actuators.cpu) is not CpuActuator
+        if not held or share * self.actuators.cpu_share >= 1.0:
+            self.waited.append(max(1.0 - cpu_s / max(result.train_s, 1e-9), 0.0))
         self.trainer.settle(accepted=False)
         self.message = bytes(result.message)
         if spent.metered and result.train_s > 0:

@@ -6,10 +6,18 @@ import numpy as np
 import pytest
 
 from fedrt.devices.device.memory import DeviceMemory
-from fedrt.devices.edge.rounds import ReceivedUpdate
 from fedrt.devices.edge.states import START, States, label_of
 from fedrt.devices.wire.messages_pb2 import Key, Payload, Upload
 from fedrt.errors import InputError
+
+
+def keep_update(states, label, number, content, upload, upload_s=0.0):
+    """Write an update as one that comes in is written."""
+    draft = states.draft(label, number)
+    draft.add(content)
+    draft.seal(upload, upload_s)
+    draft.sync()
+    draft.keep(states.update_path(label, number))
 
 
 def test_a_state_is_there_once_its_report_is(tmp_path):
@@ -41,13 +49,13 @@ def test_damaged_states_are_one_line(tmp_path):
 def test_updates_survive_a_restart_and_keep_their_reports(tmp_path):
     upload = Upload(key=Key(run="r", session="s", t=1, r=0), message=Payload(length=3))
     upload.report.loss_sum = 1.25
-    update = ReceivedUpdate(upload, b"abc", b"variate", 0.5)
-    States(tmp_path).save_update("000001-00-s", 7, update.packed())
+    upload.variate.length = 7
+    keep_update(States(tmp_path), "000001-00-s", 7, b"abcvariate", upload, 0.5)
     kept = States(tmp_path).updates("000001-00-s")
     assert list(kept) == [7]
-    found = ReceivedUpdate.unpacked(kept[7])
-    assert (found.message, found.variate, found.upload_s) == (b"abc", b"variate", 0.5)
-    assert found.upload.report.loss_sum == 1.25
+    found = kept[7].result().loaded()
+    assert (found.message, found.variate, kept[7].upload_s) == (b"abc", b"variate", 0.5)
+    assert found.loss_sum == 1.25
     assert States(tmp_path).updates("000001-01-s") == {}
 
 
@@ -56,7 +64,7 @@ def test_old_rounds_are_forgotten_and_other_files_stay(tmp_path):
     for t in (0, 1, 2):
         label = label_of(t, "00", "s")
         states.save(label, {}, b"")
-        states.save_update(label, 1, b"u")
+        keep_update(states, label, 1, b"u", Upload(message=Payload(length=1)))
         states.save_step(label, 0, 1, b"m")
     (tmp_path / "notes.txt").write_text("mine")
     states.forget_before(2)
@@ -65,7 +73,7 @@ def test_old_rounds_are_forgotten_and_other_files_stay(tmp_path):
     assert left == [*of_two, "000002-00-s.report", "notes.txt"]
     states.forget_before(3, keep_updates=True)
     assert states.step("000002-00-s", 0, 1) is None
-    assert states.updates("000002-00-s") == {1: b"u"}
+    assert states.updates("000002-00-s")[1].result().loaded().message == b"u"
 
 
 def test_a_device_remembers_what_an_earlier_round_may_be_begun_from_again(tmp_path):
@@ -89,3 +97,25 @@ def test_a_device_remembers_what_an_earlier_round_may_be_begun_from_again(tmp_pa
     assert found["left"].tolist() == [1.0, 1.0]
     memory.forget_for(4, "")
     assert again.load(last) is not None
+
+
+def test_a_draft_that_is_dropped_leaves_nothing(tmp_path):
+    states = States(tmp_path)
+    first, second = states.draft("000001-00-s", 3), states.draft("000001-00-s", 3)
+    first.add(b"half")
+    assert states.updates("000001-00-s") == {}
+    for each in (first, second, first):
+        each.drop()
+    first.add(b"more, from a thread that was still at it")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("cut", [1, 5, 12, 20])
+def test_an_update_that_was_cut_short_is_one_line(tmp_path, cut):
+    states, label = States(tmp_path), "000001-00-s"
+    upload = Upload(key=Key(run="r"), message=Payload(length=9, digest=b"d"))
+    keep_update(states, label, 1, b"some more", upload)
+    path = states.update_path(label, 1)
+    path.write_bytes(path.read_bytes()[cut:])
+    with pytest.raises(InputError, match=r"1\.update: is no update, or a damaged one"):
+        states.updates(label)

@@ -11,9 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fedrt.devices.edge.rounds import ReceivedUpdate
 from fedrt.devices.edge.states import START, States
-from fedrt.devices.edge.uploads import result_of
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.learning.remote import EdgeModel, Evaluator
 from fedrt.scenario import Scenario
@@ -53,7 +51,7 @@ class Replay:
         where = f"edge-{self.number}, {label}"
         order = self.order(label)
         report = pb.TrainReport.FromString(self.states.report(label))
-        kept = {n: ReceivedUpdate.unpacked(raw) for n, raw in self.states.updates(label).items()}
+        kept = self.states.updates(label)
         said = {each.number for each in report.devices if each.delivered}
         require(said == set(kept), f"{where}: counted {said}, acknowledged {set(kept)}")
         for each in kept.values():
@@ -68,19 +66,20 @@ class Replay:
             [each.codec for each in devices] if order.coded else None,
             [each.samples for each in devices],
         )
-        results = {number: result_of(each) for number, each in kept.items()}
+        results = {number: each.result().loaded() for number, each in kept.items()}
         self.model.average(order.key.t, order.key.r, given, results)
         found, saved = self.model.state()["models"][0], self.weights_of(label)
         require(np.array_equal(found, saved), f"{where}: another average to the bit")
-        self._check_mean(where, order, kept, saved)
+        messages = [each.message for each in results.values()]
+        self._check_mean(where, order, messages, saved)
         return len(kept)
 
-    def _check_mean(self, where: str, order: Any, kept: dict[int, Any], saved: Any) -> None:
+    def _check_mean(self, where: str, order: Any, messages: list[Any], saved: Any) -> None:
         """The same by hand: the plain mean of whole models in float32."""
-        if not kept:
+        if not messages:
             require(np.array_equal(self.weights_of(order.base), saved), f"{where}: has moved")
             return
-        mean = np.mean([np.frombuffer(each.message, "<f4") for each in kept.values()], 0, float)
+        mean = np.mean([np.frombuffer(each, "<f4") for each in messages], 0, float)
         worst = float(np.abs(mean - saved).max())
         require(worst < CLOSE, f"{where}: {worst} from the mean of its updates")
 

@@ -3,51 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import struct
 import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fedrt.devices.wire.messages_pb2 import Key, TrainOrder, Upload
-from fedrt.messages import Raw
+from fedrt.devices.edge.drafts import ReceivedUpdate
+from fedrt.devices.wire.messages_pb2 import Key, TrainOrder
+from fedrt.errors import FedrtError
 
 if TYPE_CHECKING:
     from fedrt.learning.remote import LocalOrder
 
 MOST_FAILURES = 3
 """How often a device may fail in one edge round before it is taken for broken, or worse."""
-HEAD = struct.Struct("<IId")
-
-
-@dataclass(frozen=True)
-class ReceivedUpdate:
-    """A device's update as it came in."""
-
-    upload: Upload
-    message: Raw
-    variate: Raw
-    upload_s: float
-    at_s: float = 0.0
-    """Seconds after the edge round began."""
-
-    def packed(self) -> bytes:
-        """The update as bytes, to be kept until it has been averaged."""
-        head = self.upload.SerializeToString()
-        return (
-            HEAD.pack(len(head), len(self.message), self.upload_s)
-            + head
-            + self.message
-            + self.variate
-        )
-
-    @staticmethod
-    def unpacked(kept: bytes) -> ReceivedUpdate:
-        """An update that was kept."""
-        sizes = HEAD.unpack_from(kept)
-        start = HEAD.size + sizes[0]
-        head, message = kept[HEAD.size : start], kept[start : start + sizes[1]]
-        return ReceivedUpdate(Upload.FromString(head), message, kept[start + sizes[1] :], sizes[2])
 
 
 @dataclass
@@ -72,6 +41,8 @@ class OpenRound:
     began: float = field(default_factory=time.monotonic)
     complete: asyncio.Event = field(default_factory=asyncio.Event)
     closed: bool = False
+    lost: FedrtError | None = None
+    """Why the round cannot go on here."""
 
     @property
     def key(self) -> Key:
@@ -96,6 +67,11 @@ class OpenRound:
         self.tries[number] += 1
         self._look()
         return self.tries[number] <= MOST_FAILURES
+
+    def lose(self, why: FedrtError) -> None:
+        """End the round: what was acknowledged is on disk, and the order may be given again."""
+        self.lost = why
+        self.complete.set()
 
     def _look(self) -> None:
         if len(self.updates.keys() | self.failures.keys()) == len(self.locals):

@@ -11,9 +11,10 @@ import grpc
 
 from fedrt.devices.actuators.base import UplinkShare
 from fedrt.devices.actuators.tc import address_of
-from fedrt.devices.edge.rounds import OpenRound, ReceivedUpdate
+from fedrt.devices.edge.drafts import Draft
+from fedrt.devices.edge.rounds import OpenRound
 from fedrt.devices.security.gate import UnreadableMessageError
-from fedrt.devices.wire.chunks import BrokenPayloadError, chunks_of, gathered, head_of
+from fedrt.devices.wire.chunks import BrokenPayloadError, chunks_of, digested, head_of
 from fedrt.devices.wire.messages_pb2 import FromDevice, Key, Order, Receipt, ToDevice, Upload
 from fedrt.devices.wire.raw import IN_STREAM, raw_chunk
 from fedrt.errors import FedrtError
@@ -27,6 +28,10 @@ CHUNK_S = 120.0
 
 DRAIN_S, DRAINED = 0.1, 1000
 """How long, and how many messages, are read of a device that is sent away."""
+
+
+def ignore(_chunk: Raw) -> None:
+    """Keep nothing of an update that does not count."""
 
 
 class GoneError(FedrtError):
@@ -99,8 +104,8 @@ class Seat:
         except (TimeoutError, grpc.RpcError, asyncio.InvalidStateError):
             return
 
-    async def gather(self, upload: Upload, most: int, most_variate: int) -> ReceivedUpdate:
-        """The update that follows its head."""
+    async def gather(self, upload: Upload, most: int, draft: Draft | None) -> float:
+        """Take in the update that follows its head, to a file if there is one; the seconds."""
         began = time.monotonic()
 
         async def chunk() -> Raw:
@@ -110,6 +115,6 @@ class Seat:
             part: Raw = found.chunk
             return part
 
-        message = await gathered(upload.message, most, chunk)
-        variate = await gathered(upload.variate, most_variate, chunk)
-        return ReceivedUpdate(upload, message, variate, time.monotonic() - began)
+        for head in (upload.message, upload.variate):
+            await digested(head, most, chunk, draft.add if draft is not None else ignore)
+        return time.monotonic() - began

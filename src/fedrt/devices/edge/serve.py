@@ -25,6 +25,7 @@ from fedrt.devices.wire.chunks import MOST_MESSAGE, BrokenPayloadError, pieces
 from fedrt.devices.wire.party import difference, with_model
 from fedrt.devices.wire.services import NOT_JOINED, handlers
 from fedrt.errors import FedrtError
+from fedrt.learning.remote.process import LostModelError
 from fedrt.scenario import Scenario
 from fedrt.world.fleet import draw_fleet
 
@@ -198,7 +199,7 @@ class EdgeServices:
 
 def code_of(error: FedrtError) -> grpc.StatusCode:
     """The status by which a caller sees whether to try again, to join again, or neither."""
-    if isinstance(error, LostLinkError):
+    if isinstance(error, LostLinkError | LostModelError):
         return grpc.StatusCode.UNAVAILABLE
     if isinstance(error, OtherRunError):
         return NOT_JOINED
@@ -237,5 +238,6 @@ async def serve(
             await metrics.close()
         await grpc_server.stop(STOP_S)
         await server.links.close()
+        await server.close()
         await in_thread(server.uplinks.undo)
         log.info("edge-%d has stopped", settings.number)

@@ -6,7 +6,8 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +16,10 @@ import numpy as np
 from fedrt.devices.actuators.base import BandwidthActuator
 from fedrt.devices.common.threads import in_thread
 from fedrt.devices.edge.links import PeerLinks
-from fedrt.devices.edge.rounds import OpenRound, ReceivedUpdate
+from fedrt.devices.edge.rounds import OpenRound
 from fedrt.devices.edge.seats import GoneError, Seat
 from fedrt.devices.edge.states import START, Arrays, OtherRunError, States
-from fedrt.devices.edge.uploads import note_failure, receive, result_of
+from fedrt.devices.edge.uploads import note_failure, receive
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.party import difference, is_label, own_party, with_model, words
 from fedrt.errors import FedrtError, InputError
@@ -26,7 +27,7 @@ from fedrt.rounds import ACCEPTED, NOT_STEPPED
 from fedrt.scenario import Scenario
 
 if TYPE_CHECKING:
-    from fedrt.learning.remote import EdgeModel
+    from fedrt.learning.remote import EdgeModelProcess
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +36,9 @@ PLAIN = "none"
 
 REMEMBERED = "remembered"
 """The array of a state with the labels of devices' last updates that counted."""
+
+REST_S = 30.0
+"""So long after its last order is done an edge server keeps the process with its model."""
 
 COUNTS = (
     "global_round",
@@ -54,7 +58,7 @@ class EdgeNode:
         self.party = own_party(scenario, seed)
         self.keep_updates = False
         self.seats: dict[int, Seat] = {}
-        self.model: EdgeModel | None = None
+        self.model: EdgeModelProcess | None = None
         self.first: Arrays = {}
         """The state before the first round."""
         self.states: States | None = None
@@ -67,6 +71,7 @@ class EdgeNode:
         self.links: PeerLinks | None = None
         self.uplinks = BandwidthActuator()
         self.counts = dict.fromkeys(COUNTS, 0.0)
+        self._resting: asyncio.Task[None] | None = None
 
     def numbers(self) -> dict[str, float]:
         """What is told of this server while it runs."""
@@ -81,10 +86,10 @@ class EdgeNode:
             raise InputError(theirs)
         if not is_label(question.run):
             raise InputError("the coordinator's run has no name that can be used")
-        async with self.working:
+        async with self._at_work():
             if self.model is None:
                 model = await in_thread(self._open, question.inputs)
-                self.model, self.first = model, model.state()
+                self.model, self.first = model, await in_thread(model.state)
             digest = self.model.model_digest
             if self.run != question.run:
                 self.states = States(self.folder / question.run)
@@ -94,16 +99,40 @@ class EdgeNode:
         party = with_model(self.party, digest)
         return pb.Answer(party=party, seats=seats, peers=peers)
 
-    def _open(self, inputs: pb.Inputs) -> EdgeModel:
-        from fedrt.learning.remote import EdgeModel, ModelInputs
+    def _open(self, inputs: pb.Inputs) -> EdgeModelProcess:
+        from fedrt.learning.remote import EdgeModelProcess, ModelInputs
 
         given = ModelInputs(tuple(inputs.shape), inputs.num_classes, inputs.integers)
-        return EdgeModel.open(self.scenario, self.seed, self.number, given)
+        return EdgeModelProcess(self.scenario, self.seed, self.number, given)
+
+    @asynccontextmanager
+    async def _at_work(self) -> AsyncIterator[None]:
+        """One order at a time; a while after the last one the model's process ends."""
+        async with self.working:
+            if self._resting is not None:
+                self._resting.cancel()
+            try:
+                yield
+            finally:
+                self._resting = asyncio.create_task(self._rest(REST_S))
+
+    async def _rest(self, seconds: float) -> None:
+        """End the model's process after some seconds: memory is all that it holds."""
+        await asyncio.sleep(seconds)
+        async with self.working:
+            if self.model is not None:
+                await in_thread(self.model.rest)
+
+    async def close(self) -> None:
+        """End what this server has started."""
+        if self._resting is not None:
+            self._resting.cancel()
+        await self._rest(0.0)
 
     async def train(self, order: pb.TrainOrder) -> pb.TrainReport:
         """Order devices to train, average what they send by the deadline, and report."""
         states = self.states_of(order.key.run, order.base, order.label)
-        async with self.working:
+        async with self._at_work():
             if states.has(order.label):
                 return pb.TrainReport.FromString(states.report(order.label))
             states.forget_before(order.forget_before, keep_updates=self.keep_updates)
@@ -123,6 +152,8 @@ class EdgeNode:
             for lock in list(round_.receiving.values()):
                 async with lock:  # what is being saved still counts
                     pass
+            if round_.lost is not None:
+                raise round_.lost
             return await self._close(round_, model)
 
     async def _shape(self, round_: OpenRound) -> None:
@@ -149,7 +180,7 @@ class EdgeNode:
             late = sorted(round_.locals.keys() - round_.updates.keys())
             log.info("%s: left out %s", words(round_.key), late)
 
-    async def _opened(self, order: pb.TrainOrder, model: EdgeModel) -> OpenRound:
+    async def _opened(self, order: pb.TrainOrder, model: EdgeModelProcess) -> OpenRound:
         """The round, with updates that were acknowledged before this process began."""
         given = await in_thread(
             model.orders,
@@ -166,13 +197,13 @@ class EdgeNode:
         assert self.states is not None
         for number, kept in self.states.updates(order.label).items():
             if number in locals_:
-                round_.add(number, ReceivedUpdate.unpacked(kept))
+                round_.add(number, kept)
         return round_
 
-    async def _close(self, round_: OpenRound, model: EdgeModel) -> pb.TrainReport:
+    async def _close(self, round_: OpenRound, model: EdgeModelProcess) -> pb.TrainReport:
         """Average the updates, save the state and return the report on it."""
         order = round_.order
-        results = {number: result_of(update) for number, update in round_.updates.items()}
+        results = {number: update.result() for number, update in round_.updates.items()}
         self.at = ""  # until it is saved: whoever gives the order again starts from its base
         averaged = await in_thread(
             model.average,
@@ -200,7 +231,7 @@ class EdgeNode:
                 place = came.index(each.number)
                 found.delivered, found.upload_s = True, update.upload_s
                 found.report.CopyFrom(update.upload.report)
-                found.upload_bytes = len(update.message) + len(update.variate)
+                found.upload_bytes = update.length
                 found.refused = int(averaged.refused[place])
                 if averaged.stepped_up is not None:
                     found.stepped_up = int(averaged.stepped_up[place])
@@ -215,7 +246,7 @@ class EdgeNode:
     async def mix(self, order: pb.MixOrder) -> pb.MixReport:
         """Gossip with the neighbours, step by step, and report."""
         states = self.states_of(order.key.run, order.base, order.label)
-        async with self.working:
+        async with self._at_work():
             if states.has(order.label):
                 return pb.MixReport.FromString(states.report(order.label))
             if self.keep_updates:
@@ -225,7 +256,7 @@ class EdgeNode:
             self.at = ""
             began, received, apart = time.monotonic(), 0, pb.DistanceReport()
             neighbours = {each.number: each.address for each in order.neighbours}
-            model.begin(gossip_of(order))
+            await in_thread(model.begin, gossip_of(order))
             for step in range(order.steps):
                 for number in neighbours:
                     message = await in_thread(model.message_to, number, step)
@@ -253,7 +284,7 @@ class EdgeNode:
     async def measure(self, order: pb.DistanceOrder) -> pb.DistanceReport:
         """The distances of the model to those of the neighbours."""
         self.states_of(order.key.run, order.base, order.base)
-        async with self.working:
+        async with self._at_work():
             model = await self._at(order.base)
             assert self.links is not None
             report = pb.DistanceReport()
@@ -269,10 +300,8 @@ class EdgeNode:
         states = self.states_of(run, label, label)
         if self.model is None or not states.has(label):
             raise InputError(f"edge {self.number} has no state {label}")
-        if label == self.at:
-            return await in_thread(self.model.model)
         state = self.first if label == START else await in_thread(states.load, label)
-        return self.model.parts.pack(state["models"][0])
+        return self.model.packed(state["models"][0])
 
     # ---- devices
 
@@ -312,11 +341,11 @@ class EdgeNode:
                 raise InputError("a state has no name that can be used")
         return self.states
 
-    async def _at(self, label: str) -> EdgeModel:
+    async def _at(self, label: str) -> EdgeModelProcess:
         """The model in the state with the given label."""
         assert self.model is not None
         assert self.states is not None
-        if self.at != label:
+        if self.at != label or not self.model.alive:
             if not self.states.has(label):
                 raise InputError(f"edge {self.number} has no state {label}")
             state = self.first if label == START else self.states.load(label)

@@ -14,10 +14,11 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from fedrt.devices.edge.drafts import Draft, ReceivedUpdate
 from fedrt.errors import FedrtError
 from fedrt.system.files import make_folder, write_alone, write_arrays
 from fedrt.system.inputs import read_arrays, read_bytes
-from fedrt.system.torn import clear_torn
+from fedrt.system.torn import TORN, clear_torn
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -52,7 +53,7 @@ class States:
     def __init__(self, folder: Path) -> None:
         make_folder(folder, parents=True)
         clear_torn(folder)
-        self.folder = folder
+        self.folder, self._drafts = folder, 0
 
     def has(self, label: str) -> bool:
         """Whether the state has been reached, with the report on it."""
@@ -75,15 +76,20 @@ class States:
         """Keep the order that leads to a state, for whoever wants to check the average."""
         write_alone(self._path(label, "order"), order)
 
-    def save_update(self, label: str, number: int, update: bytes) -> None:
-        """Keep a device's update, before it is acknowledged."""
-        write_alone(self._path(label, f"{number}.update"), update)
+    def draft(self, label: str, number: int) -> Draft:
+        """A file for a device's update that is coming in, perhaps not the only one."""
+        self._drafts += 1
+        return Draft(self.folder / f".{label}.{number}-{self._drafts}.update{TORN}")
 
-    def updates(self, label: str) -> dict[int, bytes]:
+    def update_path(self, label: str, number: int) -> Path:
+        """Where a device's update is kept, before it is acknowledged."""
+        return self._path(label, f"{number}.update")
+
+    def updates(self, label: str) -> dict[int, ReceivedUpdate]:
         """The updates that were acknowledged on the way to a state, by device."""
         found = {}
         for path in self.folder.glob(f"{label}.*.update"):
-            found[int(path.name.split(".")[-2])] = read_bytes(path, MOST)
+            found[int(path.name.split(".")[-2])] = ReceivedUpdate.read(path)
         return found
 
     def save_step(self, label: str, step: int, neighbour: int, message: bytes) -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fedrt.devices.common.threads import in_thread
-from fedrt.devices.edge.rounds import MOST_FAILURES, OpenRound, ReceivedUpdate
+from fedrt.devices.edge.drafts import Draft, ReceivedUpdate
+from fedrt.devices.edge.rounds import MOST_FAILURES, OpenRound
 from fedrt.devices.edge.seats import GoneError, Seat
 from fedrt.devices.edge.states import States
 from fedrt.devices.wire import messages_pb2 as pb
+from fedrt.errors import FedrtError
 
 if TYPE_CHECKING:
     from fedrt.devices.edge.server import EdgeNode
@@ -33,53 +37,90 @@ async def receive(node: EdgeNode, seat: Seat, upload: pb.Upload) -> None:
     """Take an update in: check it, keep it, acknowledge it."""
     round_, number = node.round, seat.number
     most = MOST_UNASKED if node.model is None else 2 * node.model.model_bytes + SPARE
-    update = await seat.gather(upload, most, most)
-    node.counts["bytes_received_total"] += len(update.message) + len(update.variate)
-    if round_ is None or round_ is not node.round or not same(upload.key, round_.key):
-        await seat.receipt(upload.key, LATE)
-        return
-    if number not in round_.locals:
-        await seat.receipt(upload.key, "was not asked for")
-        return
-    async with round_.receiving[number]:  # a device may have connected again meanwhile
-        why = await _count(node, round_, number, update)
+    mine = round_ is not None and same(upload.key, round_.key)
+    draft = None
+    if round_ is not None and mine and round_.awaits(number):
+        assert node.states is not None
+        draft = node.states.draft(round_.order.label, number)
+    try:
+        upload_s = await seat.gather(upload, most, draft)
+        node.counts["bytes_received_total"] += upload.message.length + upload.variate.length
+        if round_ is None or round_ is not node.round or not mine:
+            await seat.receipt(upload.key, LATE)
+            return
+        if number not in round_.locals:
+            await seat.receipt(upload.key, "was not asked for")
+            return
+        async with round_.receiving[number]:  # a device may have connected again meanwhile
+            why = await _count(node, round_, number, upload, upload_s, draft)
+    finally:
+        if draft is not None:
+            draft.drop()
     await seat.receipt(upload.key, why)
     if why and round_.awaits(number):
         node.counts["updates_refused_total"] += 1
         note_failure(round_, number, upload.key, f"its update was refused: {why}")
 
 
-async def _count(node: EdgeNode, round_: OpenRound, number: int, update: ReceivedUpdate) -> str:
+async def _count(
+    node: EdgeNode,
+    round_: OpenRound,
+    number: int,
+    upload: pb.Upload,
+    upload_s: float,
+    draft: Draft | None,
+) -> str:
     """Count an update in; why not, or nothing."""
     if number in round_.updates:
-        repeated = round_.updates[number].upload.message.digest == update.upload.message.digest
+        repeated = round_.updates[number].upload.message.digest == upload.message.digest
         return "" if repeated else "another update has been counted"
-    assert node.model is not None
-    assert node.states is not None
-    given = (result_of(update), round_.locals[number])
-    why = report_problem(update.upload.report) or await in_thread(node.model.problem, *given)
-    if why is not None:
+    if draft is None or not round_.awaits(number):
+        return LATE
+    if (why := report_problem(upload.report)) is not None:
+        return why
+    at_s = time.monotonic() - round_.began
+    update = ReceivedUpdate(timed(upload, at_s), draft.path, upload_s, at_s)
+    draft.seal(update.upload, upload_s)
+    if (why := await _problem(node, round_, number, update, draft)) is not None:
         return why
     if not round_.awaits(number):
         return LATE
-    update = timed(update, time.monotonic() - round_.began)
-    await _keep(node.states, round_, number, update)
+    assert node.states is not None
+    await _keep(node.states, round_, number, update, draft)
     return ""
 
 
-async def _keep(states: States, round_: OpenRound, number: int, update: ReceivedUpdate) -> None:
-    """Save an update and count it in; what is on disk counts, even if its device has gone."""
-    saved: list[int] = []
+async def _problem(
+    node: EdgeNode, round_: OpenRound, number: int, update: ReceivedUpdate, draft: Draft
+) -> str | None:
+    """What is wrong with an update, found while it is written to disk; None if nothing is."""
+    assert node.model is not None
+    syncing = asyncio.create_task(in_thread(draft.sync))
+    try:
+        return await in_thread(node.model.problem, update.result(), round_.locals[number])
+    except FedrtError as error:  # the model is lost, not the update
+        round_.lose(error)
+        raise GoneError(f"its update could not be checked: {error}") from error
+    finally:
+        await syncing
 
-    def save() -> None:
-        states.save_update(round_.order.label, number, update.packed())
-        saved.append(number)
+
+async def _keep(
+    states: States, round_: OpenRound, number: int, update: ReceivedUpdate, draft: Draft
+) -> None:
+    """Give an update its name and count it in; what has it counts, even if its device has gone."""
+    path = states.update_path(round_.order.label, number)
+    kept: list[Path] = []
+
+    def keep() -> None:
+        draft.keep(path)
+        kept.append(path)
 
     try:
-        await in_thread(save)
+        await in_thread(keep)
     finally:
-        if saved:
-            round_.add(number, update)
+        if kept:
+            round_.add(number, replace(update, path=path))
 
 
 def note_failure(round_: OpenRound | None, number: int, key: pb.Key, why: str) -> None:
@@ -99,35 +140,19 @@ def report_problem(report: pb.Report) -> str | None:
     return "reports seconds or joules that cannot be"
 
 
-def timed(update: ReceivedUpdate, at_s: float) -> ReceivedUpdate:
-    """The update with the time at which it came; no device was at it for longer than that.
+def timed(given: pb.Upload, at_s: float) -> pb.Upload:
+    """The head of an update that came at a time; no device was at it for longer than that.
 
     Deadlines rest on what devices report: one that claims years would hold up everybody.
     """
     upload = pb.Upload()
-    upload.CopyFrom(update.upload)
+    upload.CopyFrom(given)
     report = upload.report
     for name in ("download_s", "train_s", "enforce_s"):
         setattr(report, name, min(getattr(report, name), at_s))
-    return replace(update, upload=upload, at_s=at_s)
+    return upload
 
 
 def same(one: pb.Key, other: pb.Key) -> bool:
     """Whether two keys mean the same edge round."""
     return one.SerializeToString(deterministic=True) == other.SerializeToString(deterministic=True)
-
-
-def result_of(update: ReceivedUpdate) -> Any:
-    """An update as the learning code takes it."""
-    from fedrt.learning.remote import LocalResult
-
-    report = update.upload.report
-    return LocalResult(
-        message=update.message,
-        loss_sum=report.loss_sum,
-        largest=report.largest,
-        update_norm=report.update_norm,
-        left_norm=report.left_norm,
-        train_s=report.train_s,
-        variate=update.variate or None,
-    )

@@ -51,38 +51,53 @@ def chunks_of(payload: Raw, most: int = CHUNK) -> Iterator[memoryview]:
         yield view[start : start + size]
 
 
-async def gathered(head: Payload, most: int, next_chunk: NextChunk) -> memoryview:
-    """The payload that follows its head; an error if it is another one, or longer than `most`.
+async def digested(
+    head: Payload, most: int, next_chunk: NextChunk, take: Callable[[Raw], None]
+) -> None:
+    """Hand out the chunks of the payload that follows its head, one after the other.
 
-    A long chunk is copied to its place and digested by a thread while the next one is on its way.
+    An error, at the end at the latest, if it is another one than announced, or longer than `most`.
+    A long chunk is taken and digested by a thread while the next one is on its way.
     """
     if head.length > most:
         raise BrokenPayloadError(f"a payload of {head.length} bytes: must be at most {most}")
-    # Memory that nobody has written to yet takes none; numpy asks for large pages, which cost less.
-    whole = np.empty(head.length, dtype=np.uint8).data
     length, digest = 0, sha256()
 
-    def take(start: int, chunk: Raw) -> None:
-        whole[start : start + len(chunk)] = chunk
+    def work(chunk: Raw) -> None:
+        take(chunk)
         digest.update(chunk)
 
-    loop, taking = asyncio.get_running_loop(), None
+    loop, working = asyncio.get_running_loop(), None
     while length < head.length:
         chunk = await next_chunk()
-        start, length = length, length + len(chunk)
+        length += len(chunk)
         if not chunk or length > head.length:
             raise BrokenPayloadError("a payload whose chunks do not fit its announced length")
-        if taking is not None:
-            await taking
-            taking = None
+        if working is not None:
+            await working
+            working = None
         if len(chunk) < IN_THREAD:
-            take(start, chunk)
+            work(chunk)
         else:
-            taking = loop.run_in_executor(None, take, start, chunk)
-    if taking is not None:
-        await taking
+            working = loop.run_in_executor(None, work, chunk)
+    if working is not None:
+        await working
     if head.length and digest.digest() != head.digest:
         raise BrokenPayloadError("a payload with another digest than announced")
+
+
+async def gathered(head: Payload, most: int, next_chunk: NextChunk) -> memoryview:
+    """The payload that follows its head; an error if it is another one, or longer than `most`."""
+    # Memory that nobody has written to yet takes none; numpy asks for large pages, which cost less.
+    whole = np.empty(min(head.length, most), dtype=np.uint8).data
+    have = 0
+
+    def take(chunk: Raw) -> None:
+        nonlocal have
+        whole[have : have + len(chunk)] = chunk
+        have += len(chunk)
+
+    await digested(head, most, next_chunk, take)
     return whole.toreadonly()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from mmap import PROT_READ, mmap
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,6 +93,37 @@ class LocalResult:
     """The seconds that it trained, loading torch left out."""
     variate: Raw | None = None
     """With SCAFFOLD, the mean of its gradients, in the model's type."""
+
+
+@dataclass(frozen=True)
+class KeptResult:
+    """What a device has sent, its message and then its variate at the beginning of a file."""
+
+    path: str
+    message_bytes: int
+    variate_bytes: int
+    loss_sum: float
+    largest: float
+    update_norm: float
+    left_norm: float
+    train_s: float
+
+    def loaded(self) -> LocalResult:
+        """The same with the bytes themselves, which are read as they are needed."""
+        end = self.message_bytes + self.variate_bytes
+        held: Raw = b""
+        if end:  # no file can be mapped of which nothing is wanted
+            with open(self.path, "rb") as file:
+                held = memoryview(mmap(file.fileno(), end, prot=PROT_READ))
+        return LocalResult(
+            held[: self.message_bytes],
+            self.loss_sum,
+            self.largest,
+            self.update_norm,
+            self.left_norm,
+            self.train_s,
+            held[self.message_bytes :] if self.variate_bytes else None,
+        )
 
 
 @dataclass(frozen=True)

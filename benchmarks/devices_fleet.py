@@ -126,8 +126,9 @@ class Fleet:
                 process.wait(60)
 
     def resident_bytes(self, name: str) -> int:
-        """The memory that a party has in use."""
-        return resident_bytes(self.processes[name].pid)
+        """The memory that a party has in use, with the processes that it has started."""
+        pid = self.processes[name].pid
+        return sum(map(resident_bytes, [pid, *children_of(pid)]))
 
 
 def environment() -> dict[str, str]:
@@ -141,6 +142,16 @@ def resident_bytes(pid: int) -> int:
     """The memory that a process has in use."""
     text = Path(f"/proc/{pid}/statm").read_text()
     return int(text.split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def children_of(pid: int) -> list[int]:
+    """The processes that a process has started."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            if int(path.read_text().rpartition(")")[2].split()[1]) == pid:
+                found.append(int(path.parent.name))
+    return found
 
 
 class CuttingProxy:

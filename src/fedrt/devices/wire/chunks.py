@@ -19,8 +19,8 @@ MOST_MODEL = 2**32
 CHUNK = 2**20
 """Bytes of the longest chunk: with shorter ones, a large model takes longer."""
 LEAST_CHUNK = 2**16
-CHUNKS = 16
-"""About so many chunks does a small payload have: the first are digested while the last come."""
+CHUNKS = 4
+"""So many chunks has a small payload, about: the first are digested while the last come."""
 IN_THREAD = 2**18
 """From so many bytes on, a chunk is digested in a thread of its own."""
 MOST_MESSAGE = CHUNK + 2**16

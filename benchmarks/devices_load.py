@@ -6,7 +6,7 @@ The edge server is a process of its own, a real `fedrt edge`. Devices are connec
 certificates of their own in one other process; training is replaced: each answers its order at once
 with a whole model. Memory is what the system has resident (RSS) for the edge server's process and,
 while it has one, the process with its model, which alone loads torch: `before_torch` is before the
-coordinator first asks, `idle again` after rounds of the devices that are connected by then, and after
+coordinator first asks, `idle again` after rounds of the devices that are connected by then, when
 the model's process has ended.
 """
 

@@ -8,18 +8,16 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
-from fedrt.api.asked import Objects, PolicyLike, read_policy
-from fedrt.api.folders import Place
-from fedrt.api.results import RunResult
 from fedrt.api.session import command_text, note
-from fedrt.callbacks.base import check_callbacks
 from fedrt.errors import InputError
-from fedrt.records.directory import run_name
 from fedrt.scenario.model import Scenario
 from fedrt.system.extras import need
 from fedrt.system.plugins import offered
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # an agent on a small board loads none of what reads policies and results
+    from fedrt.api.asked import PolicyLike
+    from fedrt.api.folders import Place
+    from fedrt.api.results import RunResult
     from fedrt.devices.common.settings import DeviceSettings, EdgeSettings, PartySettings
 
 P = TypeVar("P", bound="PartySettings")
@@ -71,6 +69,11 @@ def coordinator(
     its planned time, and not before `least_deadline_s`. With `check` nothing is started: an error
     says all that is wrong, and None comes back if nothing is.
     """
+    from fedrt.api.asked import Objects, read_policy
+    from fedrt.api.results import RunResult
+    from fedrt.callbacks.base import check_callbacks
+    from fedrt.records.directory import run_name
+
     check_callbacks(callbacks)
     need("fedrt coordinator", "grpc")
     from fedrt.devices import parties

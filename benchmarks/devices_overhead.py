@@ -12,8 +12,9 @@ that speak the protocol without training:
 - `upload of ...`: a model, from its digest and the first byte sent to its receipt: it has been
   checked and is on the edge server's disk.
 - `wire of ...`: the same bytes up to an edge server, which checks their digest and refuses them as
-  too late, beside a plain socket with TLS 1.3 in the same run. The sender's own digest of them,
-  made once after training, is counted in `upload of ...` and not here.
+  too late; in turns with `plain TLS of ...`, through a socket with TLS 1.3 to a process of its own,
+  which takes them and keeps none. The sender's own digest, which a device makes once after
+  training, is `digest of ...`: it is counted in `upload of ...` and not in `wire of ...`.
 
 Every number is a median, with the 10th and the 90th percentile beside it.
 """
@@ -31,7 +32,8 @@ import statistics
 import sys
 import tempfile
 import time
-from contextlib import AsyncExitStack
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -45,6 +47,7 @@ from fedrt.devices.security import Files, Party, open_channel
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.chunks import head_of
 
+TITLES = {"digest": "digest", "wire": "wire", "plain": "plain TLS"}
 INPUTS = pb.Inputs(shape=[1, 8, 8], num_classes=10)
 MODELS = {
     "1.7 MB": 'learning={model="support.wide:Wide425",model_bits=13600320}',
@@ -122,20 +125,27 @@ async def uploads(fleet: Fleet, repeats: int) -> list[float]:
     return found[1:]
 
 
-async def streamed(fleet: Fleet, length: int, repeats: int) -> list[float]:
-    """Seconds for an upload that is received whole and then refused as too late: the wire alone."""
-    address = f"127.0.0.1:{fleet.ports[0]}"
-    payload, found = random.Random(0).randbytes(length), []
-    head = pb.Upload(key=pb.Key(run="none"), message=head_of(payload))  # made once training ends
-    async with device(address, fleet.files("device-0")) as each:
-        await each.greet(fleet.scenario)
-        for _ in range(repeats + 1):
-            began = time.perf_counter()
-            await each.write(upload=head)
-            await each.send(payload)
-            await each.receipt()
-            found.append(time.perf_counter() - began)
-    return found[1:]
+async def side_by_side(fleet: Fleet, length: int, repeats: int) -> dict[str, list[float]]:
+    """Seconds for bytes up to an edge server, and through a plain socket, one after the other.
+
+    The edge server gets an upload whole and then refuses it as too late; neither side keeps it.
+    """
+    payload = random.Random(0).randbytes(length)
+    found: dict[str, list[float]] = {"digest": [], "wire": [], "plain": []}
+    with plain_socket(fleet, length, repeats + 1) as stream:
+        async with device(f"127.0.0.1:{fleet.ports[0]}", fleet.files("device-0")) as each:
+            await each.greet(fleet.scenario)
+            for _ in range(repeats + 1):
+                began = time.perf_counter()
+                head = pb.Upload(key=pb.Key(run="none"), message=head_of(payload))
+                found["digest"].append(time.perf_counter() - began)
+                began = time.perf_counter()
+                await each.write(upload=head)
+                await each.send(payload)
+                await each.receipt()
+                found["wire"].append(time.perf_counter() - began)
+                found["plain"].append(await asyncio.to_thread(send_plainly, stream, payload))
+    return {what: seconds[1:] for what, seconds in found.items()}
 
 
 def receive_plainly(listener: socket.socket, files: Files, length: int, repeats: int) -> None:
@@ -143,7 +153,7 @@ def receive_plainly(listener: socket.socket, files: Files, length: int, repeats:
     context = context_of(files, ssl.PROTOCOL_TLS_SERVER)
     near, _ = listener.accept()
     with context.wrap_socket(near, server_side=True) as stream:
-        for _ in range(repeats + 1):
+        for _ in range(repeats):
             left, place = length, bytearray(2**18)
             while left:
                 left -= stream.recv_into(place, min(left, len(place)))
@@ -161,26 +171,29 @@ def context_of(files: Files, side: int) -> ssl.SSLContext:
     return context
 
 
-def plain_tls(fleet: Fleet, length: int, repeats: int) -> list[float]:
-    """Seconds for the same bytes through a socket with TLS 1.3, and one byte back."""
+@contextmanager
+def plain_socket(fleet: Fleet, length: int, repeats: int) -> Iterator[ssl.SSLSocket]:
+    """A socket with TLS 1.3 to another process, which takes so many bytes so many times."""
     listener = socket.create_server(("127.0.0.1", 0))
     given = (listener, fleet.files("edge-0"), length, repeats)
     receiver = get_context("spawn").Process(target=receive_plainly, args=given, daemon=True)
     receiver.start()
-    payload, found = memoryview(random.Random(0).randbytes(length)), []
     near = socket.create_connection(listener.getsockname())
     near.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     context = context_of(fleet.files("device-0"), ssl.PROTOCOL_TLS_CLIENT)
     with context.wrap_socket(near) as stream:
-        for _ in range(repeats + 1):
-            began = time.perf_counter()
-            for start in range(0, length, 2**18):
-                stream.sendall(payload[start : start + 2**18])
-            stream.recv(1)
-            found.append(time.perf_counter() - began)
+        yield stream
     receiver.join(60)
     listener.close()
-    return found[1:]
+
+
+def send_plainly(stream: ssl.SSLSocket, payload: bytes) -> float:
+    """Seconds for bytes through a socket with TLS 1.3, and one byte back."""
+    view, began = memoryview(payload), time.perf_counter()
+    for start in range(0, len(view), 2**18):
+        stream.sendall(view[start : start + 2**18])
+    stream.recv(1)
+    return time.perf_counter() - began
 
 
 def global_rounds(rounds: int) -> dict[str, Any]:
@@ -223,18 +236,19 @@ def measure(rounds: int) -> dict[str, Any]:
             fleet.start("edge-0")
             try:
                 large = what == "100 MB"
-                repeats = 10 if large else rounds
-                taken = asyncio.run(asyncio.wait_for(uploads(fleet, repeats), 300))
-                found[f"upload of {what}, ms"] = spread([1000 * s for s in taken])
+                repeats = 20 if large else rounds
+                acknowledged = asyncio.run(asyncio.wait_for(uploads(fleet, repeats), 300))
+                found[f"upload of {what}, ms"] = spread([1000 * s for s in acknowledged])
                 length = int(float(what.split()[0]) * 1e6)
-                wire = asyncio.run(asyncio.wait_for(streamed(fleet, length, repeats), 300))
-                plain = plain_tls(fleet, length, repeats)
+                taken = asyncio.run(asyncio.wait_for(side_by_side(fleet, length, repeats), 300))
             finally:
                 fleet.close()
-        found[f"wire of {what}, ms"] = spread([1000 * s for s in wire])
-        found[f"plain TLS of {what}, ms"] = spread([1000 * s for s in plain])
-        part = statistics.median(plain) / statistics.median(wire)
-        found[f"{what}: speed over plain TLS's"] = round(part, 3)
+        for name, seconds in taken.items():
+            found[f"{TITLES[name]} of {what}, ms"] = spread([1000 * s for s in seconds])
+        parts = {name: statistics.median(seconds) for name, seconds in taken.items()}
+        found[f"{what}: speed over plain TLS's"] = round(parts["plain"] / parts["wire"], 3)
+        whole = parts["wire"] + parts["digest"]
+        found[f"{what}: the same with the sender's digest"] = round(parts["plain"] / whole, 3)
     return found
 
 

@@ -29,6 +29,7 @@ from fedrt.learning.remote.orders import (
 from fedrt.messages import Raw
 from fedrt.scenario.entries import training_paths
 from fedrt.scenario.model import Scenario
+from fedrt.system.extras import need
 from fedrt.system.plugins import allowed, offers, own_folder
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class EdgeModelProcess:
     """
 
     def __init__(self, scenario: Scenario, seed: int, edge: int, inputs: ModelInputs) -> None:
+        need("fedrt edge", "torch")
         self._given = (scenario, seed, edge, inputs)
         self._here = bool(offers(training_paths(scenario)))
         self._lock = Lock()

@@ -66,7 +66,7 @@ class ReceivedUpdate:
         )
 
 
-class Draft:
+class UpdateDraft:
     """The file of an update that is coming in; deleted unless it is kept.
 
     A thread may still write when it is dropped: what it writes then is ignored.

@@ -11,7 +11,7 @@ import grpc
 
 from fedrt.devices.actuators.base import UplinkShare
 from fedrt.devices.actuators.tc import address_of
-from fedrt.devices.edge.drafts import Draft
+from fedrt.devices.edge.drafts import UpdateDraft
 from fedrt.devices.edge.rounds import OpenRound
 from fedrt.devices.security.gate import UnreadableMessageError
 from fedrt.devices.wire.chunks import BrokenPayloadError, chunks_of, digested, head_of
@@ -104,7 +104,7 @@ class Seat:
         except (TimeoutError, grpc.RpcError, asyncio.InvalidStateError):
             return
 
-    async def gather(self, upload: Upload, most: int, draft: Draft | None) -> float:
+    async def gather(self, upload: Upload, most: int, draft: UpdateDraft | None) -> float:
         """Take in the update that follows its head, to a file if there is one; the seconds."""
         began = time.monotonic()
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from fedrt.devices.edge.drafts import Draft, ReceivedUpdate
+from fedrt.devices.edge.drafts import ReceivedUpdate, UpdateDraft
 from fedrt.errors import FedrtError
 from fedrt.system.files import make_folder, write_alone, write_arrays
 from fedrt.system.inputs import read_arrays, read_bytes
@@ -76,10 +76,10 @@ class States:
         """Keep the order that leads to a state, for whoever wants to check the average."""
         write_alone(self._path(label, "order"), order)
 
-    def draft(self, label: str, number: int) -> Draft:
+    def draft(self, label: str, number: int) -> UpdateDraft:
         """A file for a device's update that is coming in, perhaps not the only one."""
         self._drafts += 1
-        return Draft(self.folder / f".{label}.{number}-{self._drafts}.update{TORN}")
+        return UpdateDraft(self.folder / f".{label}.{number}-{self._drafts}.update{TORN}")
 
     def update_path(self, label: str, number: int) -> Path:
         """Where a device's update is kept, before it is acknowledged."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import math
 import time
@@ -11,12 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedrt.devices.common.threads import in_thread
-from fedrt.devices.edge.drafts import Draft, ReceivedUpdate
+from fedrt.devices.edge.drafts import ReceivedUpdate, UpdateDraft
 from fedrt.devices.edge.rounds import MOST_FAILURES, OpenRound
 from fedrt.devices.edge.seats import GoneError, Seat
-from fedrt.devices.edge.states import States
 from fedrt.devices.wire import messages_pb2 as pb
-from fedrt.errors import FedrtError
+from fedrt.learning.remote.process import LostModelError
 
 if TYPE_CHECKING:
     from fedrt.devices.edge.server import EdgeNode
@@ -68,7 +66,7 @@ async def _count(
     number: int,
     upload: pb.Upload,
     upload_s: float,
-    draft: Draft | None,
+    draft: UpdateDraft | None,
 ) -> str:
     """Count an update in; why not, or nothing."""
     if number in round_.updates:
@@ -81,43 +79,35 @@ async def _count(
     at_s = time.monotonic() - round_.began
     update = ReceivedUpdate(timed(upload, at_s), draft.path, upload_s, at_s)
     draft.seal(update.upload, upload_s)
-    if (why := await _problem(node, round_, number, update, draft)) is not None:
-        return why
-    if not round_.awaits(number):
-        return LATE
-    assert node.states is not None
-    await _keep(node.states, round_, number, update, draft)
-    return ""
-
-
-async def _problem(
-    node: EdgeNode, round_: OpenRound, number: int, update: ReceivedUpdate, draft: Draft
-) -> str | None:
-    """What is wrong with an update, found while it is written to disk; None if nothing is."""
-    assert node.model is not None
-    syncing = asyncio.create_task(in_thread(draft.sync))
-    try:
-        return await in_thread(node.model.problem, update.result(), round_.locals[number])
-    except FedrtError as error:  # the model is lost, not the update
-        round_.lose(error)
-        raise GoneError(f"its update could not be checked: {error}") from error
-    finally:
-        await syncing
+    return await _keep(node, round_, number, update, draft) or ""
 
 
 async def _keep(
-    states: States, round_: OpenRound, number: int, update: ReceivedUpdate, draft: Draft
-) -> None:
-    """Give an update its name and count it in; what has it counts, even if its device has gone."""
+    node: EdgeNode, round_: OpenRound, number: int, update: ReceivedUpdate, draft: UpdateDraft
+) -> str | None:
+    """Check an update, give it its name and count it in; why not, or None.
+
+    What has its name counts, even if its device has gone meanwhile.
+    """
+    model, states = node.model, node.states
+    assert model is not None
+    assert states is not None
     path = states.update_path(round_.order.label, number)
     kept: list[Path] = []
 
-    def keep() -> None:
-        draft.keep(path)
-        kept.append(path)
+    def keep() -> str | None:
+        why = model.problem(update.result(), round_.locals[number])
+        if why is None:
+            draft.sync()
+            draft.keep(path)
+            kept.append(path)
+        return why
 
     try:
-        await in_thread(keep)
+        return await in_thread(keep)
+    except LostModelError as error:
+        round_.lose(error)
+        raise GoneError(f"its update could not be checked: {error}") from error
     finally:
         if kept:
             round_.add(number, replace(update, path=path))

@@ -145,7 +145,7 @@ async def _server(files: Files) -> AsyncIterator[int]:
         with suppress(GoneError):
             while True:
                 upload = (await seat.read()).upload
-                await seat.gather(upload, upload.message.length, 0)
+                await seat.gather(upload, upload.message.length, None)
                 await seat.receipt(upload.key)
 
     server = grpc.aio.server(options=Limits(message_bytes=MOST_MESSAGE).server_options())

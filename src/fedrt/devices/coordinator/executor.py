@@ -303,14 +303,24 @@ class RemoteExecutor:
                 outcome = replace(outcome, distances=distances_of(seen.num_edges, found))
             self.linked = gossip.links
             now = seen.t * self.scenario.rounds.edge_rounds + seen.r
-            for c in np.flatnonzero(planned_s > SHORTEST_S).tolist():
-                held = self.learned.backhaul[c]
-                held.add(held.value * measured_s[c] / planned_s[c], now)
+            self._learn_gossip(planned_s, measured_s, now)
         except SilentEdgeError as error:
             log.warning("no gossip in global round %d: %s", seen.t, error)
             measured_s = np.zeros(seen.num_edges)
         cost = replace(outcome.cost, backhaul_s=measured_s)
         return replace(outcome, cost=cost, metrics=self._metrics(seen.t))
+
+    def _learn_gossip(self, planned_s: FloatArray, measured_s: FloatArray, now: int) -> None:
+        """Note how the slowest link departs from what was expected of it.
+
+        Every server waits for its neighbours in each step, and so all of them for the slowest
+        link: the times of others tell nothing of their own.
+        """
+        longest_s = float(planned_s.max(initial=0.0))
+        if longest_s > SHORTEST_S:
+            ratio = float(measured_s.max()) / longest_s
+            for c in np.flatnonzero(planned_s >= longest_s * (1 - 1e-9)).tolist():
+                self.learned.backhaul[c].add(self.learned.backhaul[c].value * ratio, now)
 
     async def _mix(
         self, seen: Observation, gossip: Gossip, orders: Sequence[Any], planned_s: FloatArray

@@ -97,7 +97,7 @@ class DeviceAgent:
         """Attend to the edge server until told to stop; come back whenever the stream ends."""
         given = self.settings
         if given.preload:
-            await asyncio.to_thread(self.trainer.load)
+            await asyncio.to_thread(self.trainer.warm)
         metrics = await Metrics.maybe(given.metrics, given.name, self.counts.copy)
         wait_s, stopped = SHORTEST_S, asyncio.create_task(stop.wait())
         try:

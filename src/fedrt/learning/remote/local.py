@@ -84,6 +84,12 @@ class LocalTrainer:
         """Load torch and the model, so that the first training takes no longer than others."""
         return self.steps
 
+    def warm(self) -> None:
+        """Train and code once for nothing: what has to be compiled then is."""
+        from fedrt.learning.remote.warm import warm_device
+
+        warm_device(self.steps)
+
     @property
     def model_digest(self) -> str:
         """The digest of the architecture. Loads torch."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fedrt.system.files import make_folder, write_json
 from fedrt.system.signals import TerminatedError, terminable, uninterrupted
 from fedrt.testbed.commands import Given, party_words
-from fedrt.testbed.layout import PORT, Host, Layout
+from fedrt.testbed.layout import FILE, PORT, Host, Layout
 from fedrt.testbed.leftovers import Standing, clean, process_began, refuse_second
 from fedrt.testbed.network import Network
 from fedrt.testbed.processes import PartyError, Processes
@@ -26,8 +26,6 @@ from fedrt.testbed.processes import PartyError, Processes
 FloatArray = NDArray[np.float64]
 Tell = Callable[[str], None]
 
-FILE = "testbed.json"
-"""In the run folder: the emulated network, for the page."""
 LOOK_S = 0.2
 ROUND = re.compile(r"(?:.*going on after )?global round (\d+)(?::|$)")
 

@@ -20,6 +20,8 @@ USUAL_LOAD = 0.8
 PORT = 7100
 """On which every edge server listens, in its own namespace."""
 NETWORK_BITS = 16
+FILE = "testbed.json"
+"""In the run folder: the emulated network, for the page."""
 PER_BLOCK = 250
 MOST_PARTIES = 250 * PER_BLOCK
 

@@ -35,8 +35,15 @@ def device_means(rows: Columns, device: NDArray[np.int64], count: int) -> dict[s
         total = np.bincount(device[came], rows[name][came], minlength=count)
         return np.where(arrived > 0, total / np.maximum(arrived, 1), np.nan)
 
+    sent = came & (rows["upload_s"] > 0)
+    bps = 8 * rows["upload_bytes"][sent] / rows["upload_s"][sent]
+    slowest, fastest = np.full(count, np.inf), np.zeros(count)
+    np.minimum.at(slowest, device[sent], bps)
+    np.maximum.at(fastest, device[sent], bps)
     names = [name for pair in PAIRS for name in (pair, f"planned_{pair}")]
     return {name: mean(name) for name in names} | {
+        "least_bps": np.where(fastest > 0, slowest, np.nan),
+        "most_bps": np.where(fastest > 0, fastest, np.nan),
         "asked": np.bincount(device[asked], minlength=count),
         "arrived": arrived,
         "metered": np.bincount(device[rows["metered"] > 0], minlength=count) > 0,
@@ -66,7 +73,7 @@ def fleet_now(folder: Path, scenario: Scenario) -> dict[str, Any] | None:
     found: dict[str, Any] = {**size, "answering": [each is True for each in answering]}
     for name in ("connected", "late"):
         given = said.get(name)
-        if not isinstance(given, list) or not all(_is_place(n, fleet.num_devices) for n in given):
+        if not isinstance(given, list) or not all(is_place(n, fleet.num_devices) for n in given):
             raise InputError(f"{path}: its {name} must be numbers of devices")
         found[name] = given
     return found | _learned(path, said.get("learned"), size)
@@ -82,15 +89,16 @@ def _learned(path: Path, learned: object, size: Mapping[str, int]) -> dict[str, 
         if not isinstance(entries, list) or len(entries) != size[of]:
             raise InputError(f"{path}: its {name} must be as many as there are {of}")
         keys = ("value", "spread", "age")
-        found[name] = {key: [_value(each, key) for each in entries] for key in keys}
+        found[name] = {key: [number_in(each, key) for each in entries] for key in keys}
     return found
 
 
-def _is_place(value: object, below: int) -> bool:
+def is_place(value: object, below: int) -> bool:
+    """Whether a value is a whole number from 0 to below a limit."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < below
 
 
-def _value(entry: object, key: str) -> float | None:
+def number_in(entry: object, key: str) -> float | None:
     """A number of an entry; None if it has none that is finite."""
     value = entry.get(key) if isinstance(entry, Mapping) else None
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from fedrt import __version__
 from fedrt.errors import InputError
 from fedrt.report.answers.comparisons import compared, comparison_answer
 from fedrt.report.devices.measured import LIVE, fleet_now
+from fedrt.report.devices.testbed import emulated
 from fedrt.report.page.cache import Cache
 from fedrt.report.page.curves import (
     Line,
@@ -29,6 +30,7 @@ from fedrt.report.page.reproduced import read_reproduced
 from fedrt.report.page.saved import PageRun
 from fedrt.report.page.sources import PageSources, find
 from fedrt.report.page.studies import read_study
+from fedrt.scenario import Scenario
 from fedrt.scenario.entries import import_paths
 
 MOST_LINES = 60
@@ -189,17 +191,20 @@ def _details(
             "rounds": run.planned,
             "ended": run.said.summary is not None,
             "detail": detailed.get(run.path),
-            "fleet": _fleet(run, problems),
+            "fleet": _told(fleet_now, run, problems),
+            "testbed": _told(emulated, run, problems),
         }
         for i, line in enumerate(lines)
         for run in line.runs
     ]
 
 
-def _fleet(run: PageRun, problems: list[str]) -> dict[str, Any] | None:
-    """The real devices of a run, as its coordinator last saw them; None in a simulated run."""
+def _told(
+    read: Callable[[Path, Scenario], dict[str, Any] | None], run: PageRun, problems: list[str]
+) -> dict[str, Any] | None:
+    """What a file of a run on real devices says; None in other runs."""
     try:
-        return fleet_now(run.path, run.said.scenario)
+        return read(run.path, run.said.scenario)
     except InputError as error:
         problems += error.lines
         return None

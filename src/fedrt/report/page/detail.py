@@ -231,7 +231,7 @@ def _measured(
     run: PageRun, rows: Columns, kept: NDArray[np.int64], most: DetailShare
 ) -> dict[str, Any]:
     """Predicted and measured seconds, bytes and joules of rounds and of real devices."""
-    names = (*("time_s", "energy_j", "upload_bytes"), "expected", "delivered")
+    names = (*("time_s", "clock_s", "energy_j", "upload_bytes"), "expected", "delivered")
     rounds = {
         name: packed(run.rounds[name][kept], "f8")
         for quantity in names

@@ -21,7 +21,17 @@ ASSETS = Path(__file__).parent / "assets"
 LIBRARY = ASSETS / "vendor" / "echarts" / "echarts.min.js"
 SCRIPTS = (
     *("data", "words", "look", "chart", "lines", "graph", "rounds", "heat", "devices"),
-    *("codecs", "measured", "reproduced", "bound", "bench", "studies", "summary", "main"),
+    *(
+        "codecs",
+        "measured",
+        "testbed",
+        "reproduced",
+        "bound",
+        "bench",
+        "studies",
+        "summary",
+        "main",
+    ),
 )
 MARK = "<!-- a FedRT page -->"
 """The mark by which a page of FedRT is recognised, which may be overwritten."""

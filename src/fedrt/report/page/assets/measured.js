@@ -19,17 +19,20 @@ const sayError = (share) => (Number.isFinite(share) ? `${share > 0 ? "+" : ""}${
 const sayMeasured = (measured, planned, say) => `${say(measured)} (${say(planned)})`;
 const sayShort = (seconds) => (Number.isFinite(seconds) ? saySi(seconds, "s", 3) : "–");
 
-function roundErrors({ time_s: time, planned_time_s: planned }) {
-  const measured = unpack(time);
-  return Array.from(unpack(planned), (value, i) => predictionError(measured[i], value));
+/** Measured and predicted seconds of the rounds: by the clock, where the run has it. */
+const roundTimes = (measured) => (measured.clock_s ? [unpack(measured.clock_s), unpack(measured.planned_clock_s)] : [unpack(measured.time_s), unpack(measured.planned_time_s)]);
+
+function roundErrors(of) {
+  const [measured, planned] = roundTimes(of);
+  return Array.from(planned, (value, i) => predictionError(measured[i], value));
 }
 
 function measuredOption() {
   const run = theRun();
   if (!run || !run.detail.measured) return null;
-  const { rounds, time_s: time, planned_time_s: planned } = run.detail.measured;
-  const at = unpack(rounds);
-  const parts = [["measured", unpack(time), MEASURED_COLOUR, null, "circle"], ["predicted", unpack(planned), PREDICTED_COLOUR, [7, 4], "rect"]];
+  const at = unpack(run.detail.measured.rounds);
+  const [time, planned] = roundTimes(run.detail.measured);
+  const parts = [["measured", time, MEASURED_COLOUR, null, "circle"], ["predicted", planned, PREDICTED_COLOUR, [7, 4], "rect"]];
   return {
     describe: "time of each global round, measured and predicted",
     key: parts.map(([name, , colour, dash]) => [stroke(colour, 2, dash), name]),

@@ -1,0 +1,131 @@
+"""Policies on real processes: measured seconds against predicted ones, round by round.
+
+    python benchmarks/testbed.py [--rounds 40] [--policies ...] [--save FILE] [--keep DIR]
+
+Needs root and Linux, as `fedrt testbed` does, and a machine that does nothing else. A device is
+calibrated first (`fedrt calibrate`); the scenario with what that found is then run under every
+policy in the testbed. `before` is the time that the simulator predicts of the whole run before its
+first round, by the clock; `planned` is the sum of the predictions with which its rounds began. The
+runs named `wrong` begin with cycles per sample that are wrong by a factor: before the first round
+there is a large error, and after five rounds of learning there must not be.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from devices_fleet import machine
+
+import fedrt
+from fedrt.records.columns.measured import by_the_clock_s
+from fedrt.records.directory import read_run
+from fedrt.runs.loop import simulate_rounds
+from fedrt.testbed.prediction import read_columns
+
+SCENARIO = str(Path(__file__).parents[1] / "examples" / "testbed.toml")
+POLICIES = ("ce-fedavg", "fedrt", "fedrt-plus", "fedrt-joint")
+CORE_GHZ, SHARE = 6.0, 0.25
+"""What a core stands for, and so the share of it that a device has at its 1.5 GHz."""
+WRONG, WRONG_ROUNDS, WRONG_POLICY = (0.5, 2.0), 15, "fedrt"
+SHARES = (1.0, 0.6, 0.3)
+
+
+def calibrated(folder: Path) -> dict[str, Any]:
+    """What a device of the scenario needs on this machine."""
+    split = fedrt.data_split(SCENARIO, out=folder / "data")
+    text = fedrt.scenario_text(fedrt.load_scenario(SCENARIO)) + (split.normalise or "")
+    (folder / "scenario.toml").write_text(text)
+    fedrt.enrol_init(folder / "ca")
+    fedrt.enrol_sign(folder / "ca", role="device", name="device-0", out=folder / "device-0")
+    found = fedrt.calibrate(
+        "device-0",
+        scenario=folder / "scenario.toml",
+        data=folder / "data" / "device-0.npz",
+        state=folder / "state",
+        ca=folder / "device-0" / "ca.pem",
+        cpu="cgroup",
+        cpu_share=SHARE,
+        shares=SHARES,
+        seconds=2.0,
+    )
+    return {
+        "cycles_per_sample": found.cycles_per_sample,
+        "header_factor": found.header_factor,
+        "seconds_per_step": {str(share): times for share, times in found.seconds.items()},
+    }
+
+
+def predicted_s(settings: Sequence[str], policy: str) -> float:
+    """The time of a whole run that the simulator predicts, by the clock."""
+    scenario = fedrt.load_scenario(SCENARIO, list(settings))
+    rounds = simulate_rounds(fedrt.make_world(scenario, 0), fedrt.make_policy(policy))
+    return sum(
+        by_the_clock_s([turn.outcome.planned for turn in done.edge_rounds]) for done in rounds
+    )
+
+
+def measured(settings: Sequence[str], policy: str, out: Path) -> dict[str, Any]:
+    """A run in the testbed."""
+    done = fedrt.testbed(SCENARIO, policy=policy, settings=settings, out=out, core_ghz=CORE_GHZ)
+    columns = read_columns(done.run / "rounds.parquet", ("clock_s", "planned_clock_s"))
+    summary = read_run(done.run).summary
+    assert summary is not None
+    for line in done.predictions.lines:
+        print(f"  {line}", flush=True)
+    return {
+        "before_s": predicted_s(settings, policy),
+        "accuracy": summary["final_accuracy"],
+        "predictions": done.predictions.table(),
+        "clock_s": [round(float(x), 4) for x in columns["clock_s"]],
+        "planned_clock_s": [round(float(x), 4) for x in columns["planned_clock_s"]],
+    }
+
+
+def savings(runs: dict[str, Any]) -> None:
+    """Add what each run saved against the first one: measured, and predicted before it."""
+    first = next(iter(runs.values()))
+    for run in runs.values():
+        run["saved"] = 1 - sum(run["clock_s"]) / sum(first["clock_s"])
+        run["predicted_saved"] = 1 - run["before_s"] / first["before_s"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--policies", default=",".join(POLICIES))
+    parser.add_argument("--save", type=Path, help="where to write the numbers, as JSON")
+    parser.add_argument("--keep", type=Path, help="a new folder for the runs; default: nowhere")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary) if args.keep is None else args.keep
+        (folder / "calibration").mkdir(parents=True)
+        found: dict[str, Any] = {"machine": machine(), "rounds": args.rounds}
+        found["calibration"] = measures = calibrated(folder / "calibration")
+        print(f"calibrated: {measures['cycles_per_sample']:.4g} cycles per sample", flush=True)
+        known = [
+            f"fleet.cycles_per_sample={measures['cycles_per_sample']!r}",
+            f"overheads.header_factor={measures['header_factor']!r}",
+        ]
+        found["runs"] = {}
+        for policy in args.policies.split(","):
+            given = [*known, f"rounds.global_rounds={args.rounds}"]
+            found["runs"][policy] = measured(given, policy, folder / policy)
+        savings(found["runs"])
+        found["wrong"] = {}
+        for factor in WRONG if args.rounds >= WRONG_ROUNDS else ():
+            cycles = f"fleet.cycles_per_sample={factor * measures['cycles_per_sample']!r}"
+            given = [*known[1:], cycles, f"rounds.global_rounds={WRONG_ROUNDS}"]
+            found["wrong"][str(factor)] = measured(given, WRONG_POLICY, folder / f"wrong-{factor}")
+        for policy, run in found["runs"].items():
+            print(f"{policy}: saved {run['saved']:.1%}, predicted {run['predicted_saved']:.1%}")
+        if args.save is not None:
+            args.save.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 import fedrt
-from fedrt.learning.remote import LocalOrder, LocalTrainer
-from fedrt.learning.remote.gossip import GossipSteps
-from fedrt.learning.remote.warm import warm_edge
+from fedrt.learning.remote import EdgeModel, LocalOrder, LocalTrainer
 from fedrt.scenario import load_scenario
 
 NORMALISE = "learning.normalise={mean=0.3, deviation=0.37}"
@@ -32,7 +30,8 @@ def test_a_warm_device_trains_the_same(tmp_path, codec):
             trainer.settle()
         messages.append(found)
     assert messages[0] == messages[1]
-    before = cold.steps.parts.first_model.clone()
-    warm_edge(cold.steps.parts, 0)
-    assert (cold.steps.parts.first_model == before).all()
-    assert (GossipSteps(cold.steps.parts, 0).model == before).all()
+    edge = EdgeModel.open(scenario, 0, 1, cold.inputs)
+    before = edge.model()
+    edge.warm()
+    assert edge.model() == before
+    assert (edge.parts.first_model == cold.steps.parts.first_model).all()

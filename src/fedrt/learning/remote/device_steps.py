@@ -30,6 +30,9 @@ from fedrt.scenario.model import Scenario
 
 IntArray = NDArray[np.int64]
 
+CODEC = "int4"
+"""Stands for all codecs of whole numbers, which share their code."""
+
 
 @dataclass(frozen=True)
 class DeviceSteps:
@@ -61,6 +64,20 @@ class DeviceSteps:
             half=learning.dtype == "bfloat16",
         )
         return DeviceSteps(parts, engine, number)
+
+    def warm(self) -> None:
+        """Make a local step and the message of it, of which nothing is kept.
+
+        What has to be compiled then is: on a new machine that takes many seconds, which the
+        deadline of a first round would not allow for.
+        """
+        parts, correction = self.parts, None
+        if parts.scenario.learning.scaffold:
+            correction = parts.pack(torch.zeros(parts.size, dtype=parts.first_model.dtype))
+        codec = parts.method.codec
+        is_own = codec is not None and not isinstance(codec, ErrorFeedback)
+        order = LocalOrder(0, 0, 1, None if is_own else CODEC, correction)
+        self.train(order, parts.pack(parts.first_model), None)
 
     def train(
         self,

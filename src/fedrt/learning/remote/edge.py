@@ -13,12 +13,14 @@ from torch import Tensor
 
 from fedrt.errors import InputError
 from fedrt.learning.aggregators import averaging_weights
+from fedrt.learning.codecs import make_format
 from fedrt.learning.distances import pairwise_distance
 from fedrt.learning.engines.edge_servers import EdgeServers, screening_of
 from fedrt.learning.engines.engine import DeviceResults, Trained, TrainingOrder, part_of
 from fedrt.learning.engines.screening import EdgeServer, average_in_turn, needs_rows
 from fedrt.learning.remote.arrived import Arrived, WrongResultError, read_model
 from fedrt.learning.remote.checks import remote_problems
+from fedrt.learning.remote.device_steps import CODEC
 from fedrt.learning.remote.gossip import GossipSteps
 from fedrt.learning.remote.orders import (
     Averaged,
@@ -77,6 +79,15 @@ class EdgeModel:
         if lines:
             raise InputError(lines)
         return cls(open_parts(scenario, seed, inputs), edge)
+
+    @one_thread()
+    def warm(self) -> None:
+        """Read a message and gossip once for nothing: what has to be compiled then is."""
+        form, numbers = make_format(CODEC), torch.zeros(64, dtype=self.parts.first_model.dtype)
+        form.decode(form.encode(numbers), len(numbers))
+        steps, neighbour = GossipSteps(self.parts, self.edge), 0 if self.edge else 1
+        steps.begin(GossipOrder(0, 0.5, (neighbour,), (0.5,), 1), self.parts.first_model)
+        steps.receive(0, {neighbour: steps.message_to(neighbour, 0)})
 
     @property
     def model_digest(self) -> str:

@@ -86,9 +86,7 @@ class LocalTrainer:
 
     def warm(self) -> None:
         """Train and code once for nothing: what has to be compiled then is."""
-        from fedrt.learning.remote.warm import warm_device
-
-        warm_device(self.steps)
+        self.steps.warm()
 
     @property
     def model_digest(self) -> str:

@@ -46,6 +46,7 @@ class ModelWork:
         from fedrt.learning.remote.edge import EdgeModel
 
         self._model = EdgeModel.open(*given)
+        self._model.warm()
         parts = self._model.parts
         return Opened(self._model.model_digest, self._model.model_bytes, parts.dtype.str)
 

@@ -73,6 +73,7 @@ class Predictions:
     """Of each device's training, after those rounds."""
     uploads: Error
     gossip: Error
+    """Of the slowest server in each round: all wait for the slowest link."""
     overhead: float
     """The part of the time, after those rounds, that is neither training, upload nor gossip."""
     applied_s: tuple[float, float]
@@ -133,13 +134,20 @@ def predictions_of(folder: Path) -> Predictions:
         learned=Error.of(planned_s[t >= LEARNING], clock_s[t >= LEARNING]),
         training=Error.of(devices["planned_compute_s"][came], devices["compute_s"][came]),
         uploads=Error.of(devices["planned_upload_s"][came], devices["upload_s"][came]),
-        gossip=Error.of(edges["planned_backhaul_s"][after], edges["backhaul_s"][after]),
+        gossip=Error.of(
+            slowest(edges, "planned_backhaul_s", t[late]), slowest(edges, "backhaul_s", t[late])
+        ),
         overhead=float(1 - known_s(edges, t[late]).sum() / clock_s[late].sum()),
         applied_s=(
             float(np.median(edges["enforce_s"][after])),
             float(np.max(edges["enforce_s"][after])),
         ),
     )
+
+
+def slowest(edges: Columns, name: str, rounds: NDArray[np.int64]) -> FloatArray:
+    """For each global round, the greatest value of any edge server."""
+    return np.array([edges[name][edges["global_round"] == t].max() for t in rounds.tolist()])
 
 
 def known_s(edges: Columns, rounds: NDArray[np.int64]) -> FloatArray:

@@ -132,9 +132,9 @@ def test_paced_and_slowed_devices_keep_to_their_orders_and_train_the_same(tmp_pa
             super().apply(given)
 
     class Slowed(DutyCycle):
-        def apply(self, share):
+        def apply(self, share, *more):
             shares.add(round(share, 9))
-            return super().apply(share)
+            return super().apply(share, *more)
 
     monkeypatch.setattr("fedrt.devices.actuators.device.Pacer", Spied)
     monkeypatch.setattr("fedrt.devices.actuators.choices.DutyCycle", Slowed)

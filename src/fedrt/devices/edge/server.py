@@ -37,7 +37,7 @@ PLAIN = "none"
 REMEMBERED = "remembered"
 """The array of a state with the labels of devices' last updates that counted."""
 
-REST_S = 30.0
+REST_S = 60.0
 """So long after its last order is done an edge server keeps the process with its model."""
 
 COUNTS = (

@@ -14,6 +14,7 @@ import law_world_blocks
 import learned_blocks
 import plus_blocks
 import settings_page
+import testbed_blocks
 import training_blocks
 from figure_sources import MEASURED, cell, is_there, measured
 from results_tables import readme_table, table_rows, whole_table
@@ -165,6 +166,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "femnist-methods": training_blocks.femnist_methods,
     "few-labels": training_blocks.few_labels,
     "law-effects": law_blocks.law_effects,
+    "testbed-policies": testbed_blocks.policies,
+    "testbed-errors": testbed_blocks.errors,
     "joint-bound": joint_blocks.joint_bound,
     "environment": learned_blocks.environment,
     "learned": learned_blocks.learned,

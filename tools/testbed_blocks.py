@@ -1,0 +1,48 @@
+"""The blocks of docs/testbed.md: policies on real processes, and the errors of predictions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from figure_sources import measured
+
+NAMES = {"0.5": "half of what was measured", "2.0": "twice what was measured"}
+
+
+def policies() -> str:
+    """Each policy's time, as predicted before its first round and by the clock; what it saves."""
+    lines = [
+        "| policy | predicted before, s | by the clock, s | saves, predicted | saves, measured | accuracy |",
+        "|---|---|---|---|---|---|",
+    ]
+    for policy, run in measured("testbed").runs.items():
+        saved = [f"{100 * run[name]:.1f} %" for name in ("predicted_saved", "saved")]
+        lines.append(
+            f"| `{policy}` | {run['before_s']:.1f} | {sum(run['clock_s']):.1f} | {' | '.join(saved)}"
+            f" | {100 * run['accuracy']:.1f} % |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def errors() -> str:
+    """How far predictions were off, and what else the rounds took."""
+    lines = [
+        "| run | first round | rounds 6 on: mean | 95th percentile | worst | training | uploads | gossip"
+        " | beyond these | plan in force, ms |",
+        "|---" * 10 + "|",
+    ]
+    for name, run in (*measured("testbed").runs.items(), *_wrong().items()):
+        found = run["predictions"]
+        learned = found["learned"]
+        cells = [found["first"]["mean"], *(learned[key] for key in ("mean", "p95", "most"))]
+        cells += [found[part]["mean"] for part in ("training", "uploads", "gossip")]
+        cells.append(found["overhead"])
+        median, most = found["applied_s"]
+        shown = " | ".join(f"{100 * value:.1f} %" for value in cells)
+        lines.append(f"| {name} | {shown} | {1e3 * median:.0f} ({1e3 * most:.0f}) |")
+    return "\n".join(lines) + "\n"
+
+
+def _wrong() -> dict[str, Any]:
+    runs = measured("testbed").wrong
+    return {f"`fedrt`, cycles {NAMES[factor]}": run for factor, run in runs.items()}

@@ -10,27 +10,21 @@ NAMES = {"0.5": "half of what was measured", "2.0": "twice what was measured"}
 
 
 def policies() -> str:
-    """Each policy's time, as predicted before its first round and by the clock; what it saves."""
-    lines = [
-        "| policy | predicted before, s | by the clock, s | saves, predicted | saves, measured | accuracy |",
-        "|---|---|---|---|---|---|",
-    ]
+    """Each policy's time, predicted before its first round and by the clock, and what it saves."""
+    heads = ("policy", "predicted before, s", "by the clock, s", "saves, predicted")
+    lines = [_row(*heads, "saves, measured", "accuracy"), "|---" * 6 + "|"]
     for policy, run in measured("testbed").runs.items():
         saved = [f"{100 * run[name]:.1f} %" for name in ("predicted_saved", "saved")]
-        lines.append(
-            f"| `{policy}` | {run['before_s']:.1f} | {sum(run['clock_s']):.1f} | {' | '.join(saved)}"
-            f" | {100 * run['accuracy']:.1f} % |"
-        )
+        seconds = [f"{run['before_s']:.1f}", f"{sum(run['clock_s']):.1f}"]
+        lines.append(_row(f"`{policy}`", *seconds, *saved, f"{100 * run['accuracy']:.1f} %"))
     return "\n".join(lines) + "\n"
 
 
 def errors() -> str:
     """How far predictions were off, and what else the rounds took."""
-    lines = [
-        "| run | first round | rounds 6 on: mean | 95th percentile | worst | training | uploads | gossip"
-        " | beyond these | plan in force, ms |",
-        "|---" * 10 + "|",
-    ]
+    heads = ("run", "first round", "rounds 6 on: mean", "95th percentile", "worst", "training")
+    more = ("uploads", "gossip", "beyond these", "plan in force, ms")
+    lines = [_row(*heads, *more), "|---" * 10 + "|"]
     for name, run in (*measured("testbed").runs.items(), *_wrong().items()):
         found = run["predictions"]
         learned = found["learned"]
@@ -38,11 +32,16 @@ def errors() -> str:
         cells += [found[part]["mean"] for part in ("training", "uploads", "gossip")]
         cells.append(found["overhead"])
         median, most = found["applied_s"]
-        shown = " | ".join(f"{100 * value:.1f} %" for value in cells)
-        lines.append(f"| {name} | {shown} | {1e3 * median:.0f} ({1e3 * most:.0f}) |")
+        shown = [f"{100 * value:.1f} %" for value in cells]
+        label = name if " " in name else f"`{name}`"
+        lines.append(_row(label, *shown, f"{1e3 * median:.0f} ({1e3 * most:.0f})"))
     return "\n".join(lines) + "\n"
 
 
 def _wrong() -> dict[str, Any]:
     runs = measured("testbed").wrong
     return {f"`fedrt`, cycles {NAMES[factor]}": run for factor, run in runs.items()}
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"

@@ -19,7 +19,7 @@ from fedrt.system.extras import need
 from fedrt.system.files import free_name, whole_folder, write_json, write_text
 from fedrt.system.inputs import parse_json, read_text
 from fedrt.system.machine import cores
-from fedrt.validation import Real, problem
+from fedrt.validation import shown
 
 if TYPE_CHECKING:
     from fedrt.testbed.layout import Layout
@@ -29,7 +29,6 @@ Tell = Callable[[str], None]
 
 ASKED = "asked.json"
 """In the folder of a testbed: what was asked for, so that it can go on."""
-CORE_GHZ = Real(above=0, most=1e6)
 CPUS = ("cgroup", "duty")
 
 
@@ -104,7 +103,7 @@ def testbed(
 
 def _check_cpu(cpu: str) -> None:
     if cpu not in CPUS:
-        raise InputError(problem("cpu", cpu, " or ".join(CPUS)))
+        raise InputError(f"`cpu` {shown(cpu)}: must be {' or '.join(CPUS)}")
 
 
 def _load_words(layout: Layout) -> str:
@@ -158,7 +157,7 @@ def _core_ghz(given: float | str | None) -> float | None:
     if value is None:
         return None
     if not 0 < value <= 1e6:
-        raise InputError(problem("core_ghz", given, "a number above 0"))
+        raise InputError(f"`core_ghz` {shown(given)}: must be a number above 0")
     return value
 
 

@@ -13,7 +13,7 @@ def policies() -> str:
     """Each policy's time, predicted before its first round and by the clock, and what it saves."""
     heads = ("policy", "predicted before, s", "by the clock, s", "saves, predicted")
     lines = [_row(*heads, "saves, measured", "accuracy"), "|---" * 6 + "|"]
-    for policy, run in measured("testbed").runs.items():
+    for policy, run in measured("testbed").runs.values.items():
         saved = [f"{100 * run[name]:.1f} %" for name in ("predicted_saved", "saved")]
         seconds = [f"{run['before_s']:.1f}", f"{sum(run['clock_s']):.1f}"]
         lines.append(_row(f"`{policy}`", *seconds, *saved, f"{100 * run['accuracy']:.1f} %"))
@@ -25,7 +25,7 @@ def errors() -> str:
     heads = ("run", "first round", "rounds 6 on: mean", "95th percentile", "worst", "training")
     more = ("uploads", "gossip", "beyond these", "plan in force, ms")
     lines = [_row(*heads, *more), "|---" * 10 + "|"]
-    for name, run in (*measured("testbed").runs.items(), *_wrong().items()):
+    for name, run in (*measured("testbed").runs.values.items(), *_wrong().items()):
         found = run["predictions"]
         learned = found["learned"]
         cells = [found["first"]["mean"], *(learned[key] for key in ("mean", "p95", "most"))]
@@ -39,7 +39,7 @@ def errors() -> str:
 
 
 def _wrong() -> dict[str, Any]:
-    runs = measured("testbed").wrong
+    runs = measured("testbed").wrong.values
     return {f"`fedrt`, cycles {NAMES[factor]}": run for factor, run in runs.items()}
 
 

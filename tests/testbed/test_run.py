@@ -30,7 +30,7 @@ gossip_steps = 2
 PATIENCE_S = 300
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def machine():
     """This machine, for one testbed at a time."""
     if problems := machine_problems():

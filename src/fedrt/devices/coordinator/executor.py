@@ -23,7 +23,7 @@ from fedrt.devices.coordinator.edges import SilentEdgeError
 from fedrt.devices.coordinator.fleet import RealFleet
 from fedrt.devices.coordinator.learned import Learned
 from fedrt.devices.coordinator.world import slower_radio
-from fedrt.devices.edge.states import global_round_of, label_of
+from fedrt.devices.edge.states import PLAIN, global_round_of, label_of
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.learning.remote.orders import gossip_orders
 from fedrt.messages import Raw
@@ -45,8 +45,6 @@ MIX_FACTOR, LEAST_MIX_S = 10.0, 60.0
 """A gossip may take this multiple of its planned time, and at least so many seconds."""
 MODEL_S = 600.0
 SHORTEST_S = 1e-6
-PLAIN = "none"
-"""The codec of a gossip in which servers send their models as they are."""
 
 
 class RemoteExecutor:

@@ -18,7 +18,7 @@ from fedrt.devices.common.threads import in_thread
 from fedrt.devices.edge.links import PeerLinks
 from fedrt.devices.edge.rounds import OpenRound
 from fedrt.devices.edge.seats import GoneError, Seat
-from fedrt.devices.edge.states import START, Arrays, OtherRunError, States
+from fedrt.devices.edge.states import PLAIN, START, Arrays, OtherRunError, States
 from fedrt.devices.edge.uploads import note_failure, receive
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.party import difference, is_label, own_party, with_model, words
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-PLAIN = "none"
-"""The codec of a gossip in which servers send their models as they are."""
 
 REMEMBERED = "remembered"
 """The array of a state with the labels of devices' last updates that counted."""

@@ -22,6 +22,8 @@ from fedrt.system.torn import TORN, clear_torn
 
 Arrays = Mapping[str, NDArray[Any]]
 
+PLAIN = "none"
+"""The codec of a gossip in which servers send their models as they are."""
 START = "start"
 """The state before the first round, which is not on disk: every server makes it anew."""
 OWN = re.compile(

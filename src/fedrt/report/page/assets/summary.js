@@ -38,7 +38,7 @@ function fillSummary() {
   fillTable(byId("summary-table"), head, rows);
   byId("answer").textContent = page.data.answer;
   show(byId("answer"), Boolean(page.data.answer));
-  const words = ["Time is simulated; energy is a device's total, mean over devices."];
+  const words = [`Time is ${timeWords() === "measured time" ? "measured" : "simulated"}; energy is a device's total, mean over devices.`];
   if (baselines.length) words.push("“vs” compares times, paired by seed.");
   if (lines.some((line) => line.row.of > 1)) words.push("± is the deviation over seeds; bands span all seeds.");
   if (lines.some(isOver)) words.push("▲ over budget: how many devices spent more than their budgets for the whole run, and the joules beyond these in all.");

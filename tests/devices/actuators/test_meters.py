@@ -7,7 +7,7 @@ import pytest
 from fedrt.devices.actuators.base import BandwidthActuator, CpuActuator
 from fedrt.devices.actuators.device import DeviceActuators
 from fedrt.devices.actuators.meters import CounterMeter, PowerMeter, find_meter
-from fedrt.devices.wire.messages_pb2 import Order
+from fedrt.devices.wire.messages_pb2 import Order, Report
 
 
 def made(folder, **files):
@@ -88,6 +88,7 @@ def test_a_report_says_whether_it_was_measured(tmp_path):
     for meter, joules in ((find_meter(tmp_path), 7.0), (None, 0.0)):
         actuators = DeviceActuators(BandwidthActuator(), CpuActuator(), 0, 1e9, meter=meter)
         (packages[0] / "energy_uj").write_text("1000000")
-        with actuators.training(Order(cpu_hz=5e8)) as spent:
+        spent = Report()
+        with actuators.training(Order(cpu_hz=5e8), spent):
             (packages[0] / "energy_uj").write_text("8000000")
         assert (spent.joules, spent.metered) == (joules, meter is not None)

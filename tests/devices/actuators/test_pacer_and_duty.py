@@ -18,7 +18,7 @@ from fedrt.devices.coordinator.executor import RemoteExecutor
 from fedrt.devices.coordinator.learned import Learned
 from fedrt.devices.coordinator.world import slower_radio
 from fedrt.devices.wire.chunks import CHUNK, chunks_of
-from fedrt.devices.wire.messages_pb2 import Order
+from fedrt.devices.wire.messages_pb2 import Order, Report
 from fedrt.learning.remote import EdgeModel, LocalTrainer
 from fedrt.plan import upload_bits
 from fedrt.policies import make_policy
@@ -142,7 +142,7 @@ def test_full_speed_may_be_a_share_of_a_core(cpu_hz, share):
     clock = Clock()
     duty = DutyCycle(clock.time, clock.cpu_time, clock.sleep)
     actuators = DeviceActuators(BandwidthActuator(), duty, 0, 1e9, cpu_share=0.3)
-    with actuators.training(Order(cpu_hz=cpu_hz)):
+    with actuators.training(Order(cpu_hz=cpu_hz), Report()):
         clock.work(0.6)
         duty.after_step()
     assert clock.now == pytest.approx(1000.0 + 0.6 / share)

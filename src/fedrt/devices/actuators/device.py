@@ -49,20 +49,20 @@ class DeviceActuators:
         return DeviceActuators(bandwidth, cpu, settings.number, cpu_max_hz, share, meter)
 
     @contextmanager
-    def training(self, order: Order) -> Iterator[Report]:
+    def training(self, order: Order, report: Report) -> Iterator[None]:
         """Hold the CPU to the share of an order while the block runs.
 
-        Gives a report with the seconds that this took, and afterwards with the joules of the
-        block, if there is a meter.
+        The report gets the seconds that this took, and afterwards the joules of the block, if
+        there is a meter.
         """
-        report, began = Report(), time.monotonic()
+        began = time.monotonic()
         of_full = min(order.cpu_hz / self.cpu_max_hz, 1.0) if order.cpu_hz > 0 else 1.0
         self._hold(of_full * self.cpu_share, order.local_steps)
         report.enforce_s = time.monotonic() - began
         if self.meter is not None:
             self.meter.start()
         try:
-            yield report
+            yield
         finally:
             joules = None if self.meter is None else self.meter.stop()
             if joules is not None:

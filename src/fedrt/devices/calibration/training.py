@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from fedrt.devices.actuators.base import CpuActuator
 from fedrt.devices.actuators.device import DeviceActuators
-from fedrt.devices.wire.messages_pb2 import Order
+from fedrt.devices.wire.messages_pb2 import Order, Report
 
 if TYPE_CHECKING:
     from fedrt.learning.remote import EdgeModel, LocalTrainer
@@ -59,10 +59,10 @@ class TrainingRuns:
         number, samples = self.trainer.number, self.trainer.samples
         (order,) = self.edge.orders(0, 0, [number], [steps], None, [samples])
         asked = Order(cpu_hz=share * self.actuators.cpu_max_hz, local_steps=steps)
-        with self.actuators.training(asked) as spent:
-            cpu_began = time.thread_time()
-            result = self.trainer.train(order, self.edge.model(), self.actuators.cpu.after_step)
-            cpu_s = time.thread_time() - cpu_began
+        spent, model, cpu_began = Report(), self.edge.model(), time.thread_time()
+        after_step, limits = self.actuators.cpu.after_step, self.actuators.training(asked, spent)
+        result = self.trainer.train(order, model, after_step, limits)
+        cpu_s = time.thread_time() - cpu_began
         held = type(self.actuators.cpu) is not CpuActuator
         if not held or share * self.actuators.cpu_share >= 1.0:
             self.waited.append(max(1.0 - cpu_s / max(result.train_s, 1e-9), 0.0))

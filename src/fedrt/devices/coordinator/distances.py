@@ -18,6 +18,7 @@ from fedrt.rounds import ModelDistances
 log = logging.getLogger(__name__)
 
 BoolMatrix = NDArray[np.bool_]
+FloatMatrix = NDArray[np.float64]
 
 MEASURE_S = 120.0
 
@@ -47,6 +48,14 @@ async def _measure(fleet: RealFleet, key: pb.Key, pairs: BoolMatrix) -> list[Any
         return c, list(found.numbers), list(found.distances)
 
     return list(await asyncio.gather(*(one(c) for c in range(len(pairs)))))
+
+
+def compared(apart: FloatMatrix, pairs: BoolMatrix) -> ModelDistances:
+    """The distances of some pairs of all models; NaN for all other pairs."""
+    compared = pairs & ~np.eye(len(pairs), dtype=bool)
+    true = np.where(compared, apart, np.nan)
+    np.fill_diagonal(true, 0.0)
+    return ModelDistances(true, compared)
 
 
 def distances_of(edges: int, found: Iterable[tuple[int, list[int], list[float]]]) -> ModelDistances:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
 from contextlib import suppress
 from threading import Thread
 from typing import Any, TypeVar
@@ -113,7 +114,14 @@ class Portal:
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of a coroutine; Ctrl-C cancels it."""
-        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        return self.result(self.start(work))
+
+    def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Have a coroutine run while this thread goes on."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop)
+
+    def result(self, future: Future[T]) -> T:
+        """The result of what was started; Ctrl-C cancels it."""
         try:
             return future.result()
         except BaseException:

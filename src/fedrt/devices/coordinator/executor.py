@@ -9,6 +9,7 @@ import secrets
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from fedrt.cost.compute import training_energy_j
 from fedrt.cost.round import idle_energy_j, price
 from fedrt.cost.uplink import upload_energy_j
-from fedrt.devices.coordinator.distances import distances_of, measured_distances
+from fedrt.devices.coordinator.distances import compared, distances_of, measured_distances
 from fedrt.devices.coordinator.edges import SilentEdgeError
 from fedrt.devices.coordinator.fleet import RealFleet
 from fedrt.devices.coordinator.learned import Learned
@@ -280,21 +281,19 @@ class RemoteExecutor:
 
         With one edge round in each global round, the next choice of links needs the distances of
         the models just before. Where these go to the neighbours as they are, the first message of
-        the gossip tells; a codec's does not, and the models have to be sent for it.
+        the gossip tells. A codec's does not: then the models come here while the servers gossip.
         """
         planned_s, only = outcome.planned.backhaul_s, self.scenario.rounds.edge_rounds == 1
         orders = gossip_orders(seen.t, gossip, self.scenario)
+        before: Future[list[Raw]] | None = None
         if only and any(order.codec != PLAIN for order in orders):
-            outcome = replace(
-                outcome,
-                distances=measured_distances(self.fleet, self._key(seen.t, seen.r), gossip.links),
-            )
+            before = self.fleet.portal.start(self._models(list(self.fleet.labels)))
         try:
             reports = self.fleet.portal.call(self._mix(seen, gossip, orders, planned_s))
             measured_s = np.zeros(seen.num_edges)
             for c, report in reports.items():
                 measured_s[c] = report.mix_s
-            if only and outcome.distances is None:
+            if only and before is None:
                 found = [
                     (c, list(r.apart.numbers), list(r.apart.distances)) for c, r in reports.items()
                 ]
@@ -305,8 +304,19 @@ class RemoteExecutor:
         except SilentEdgeError as error:
             log.warning("no gossip in global round %d: %s", seen.t, error)
             measured_s = np.zeros(seen.num_edges)
+        if before is not None:
+            outcome = replace(outcome, distances=self._compared(before, gossip.links))
         cost = replace(outcome.cost, backhaul_s=measured_s)
         return replace(outcome, cost=cost, metrics=self._metrics(seen.t))
+
+    def _compared(self, models: Future[list[Raw]], links: BoolMatrix) -> ModelDistances:
+        """The distances between servers with a link, from their models, which are on their way."""
+        try:
+            came = self.fleet.portal.result(models)
+        except SilentEdgeError as error:
+            log.warning("%s: distances are not known", error)
+            return distances_of(len(links), [])
+        return compared(self.evaluator.distances(came), links & self.fleet.reachable())
 
     def _learn_gossip(self, planned_s: FloatArray, measured_s: FloatArray, now: int) -> None:
         """Note how the slowest link departs from what was expected of it.
@@ -364,16 +374,19 @@ class RemoteExecutor:
         loss = self.loss_sum / self.steps if self.steps else math.nan
         self.loss_sum, self.steps, self.models = 0.0, 0, None
         try:
-            models = self.fleet.portal.call(self._models())
+            models = self.fleet.portal.call(self._models(self.fleet.labels))
         except SilentEdgeError as error:
             log.warning("no evaluation in global round %d: %s", t, error)
             return {"loss": loss}
         self.models = self.evaluator.arrays(models)
         return self.evaluator.metrics(t, models, loss)
 
-    async def _models(self) -> list[Raw]:
-        run, labels = self.fleet.run, self.fleet.labels
-        asked = (self.fleet.calls.model(c, run, label, MODEL_S) for c, label in enumerate(labels))
+    async def _models(self, labels: Sequence[str]) -> list[Raw]:
+        """The models of all edge servers in the given states."""
+        run, calls, silent = self.fleet.run, self.fleet.calls, np.flatnonzero(~self.fleet.answered)
+        if len(silent):
+            raise SilentEdgeError(f"edge-{silent[0]}: does not answer")
+        asked = (calls.model(c, run, label, MODEL_S) for c, label in enumerate(labels))
         return list(await asyncio.gather(*asked))
 
     def _key(self, t: int, r: int) -> pb.Key:

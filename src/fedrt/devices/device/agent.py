@@ -247,8 +247,10 @@ class DeviceAgent:
             order.key.t, order.key.r, order.local_steps, codec, job.correction or None
         )
         trainer.load()
-        with self.actuators.training(order) as spent:
-            result = trainer.train(local, job.model, self.actuators.cpu.after_step)
+        # Coding is not held back: the cost model knows of no cycles for it.
+        spent = pb.Report()
+        held, after_step = self.actuators.training(order, spent), self.actuators.cpu.after_step
+        result = trainer.train(local, job.model, after_step, held)
         trainer.settle(accepted=True)
         memory.save(order.label, trainer.state())
         memory.forget_for(order.key.t, order.remember)

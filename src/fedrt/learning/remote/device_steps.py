@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -77,24 +78,25 @@ class DeviceSteps:
         codec = parts.method.codec
         is_own = codec is not None and not isinstance(codec, ErrorFeedback)
         order = LocalOrder(0, 0, 1, None if is_own else CODEC, correction)
-        self.train(order, parts.pack(parts.first_model), None)
+        self.train(order, parts.pack(parts.first_model), None, None, nullcontext())
 
     def train(
         self,
         order: LocalOrder,
         model: Raw,
         left: NDArray[Any] | None,
-        after_step: Callable[[], None] | None = None,
+        after_step: Callable[[], None] | None,
+        held: AbstractContextManager[Any],
     ) -> tuple[LocalResult, NDArray[Any] | None]:
         """What a device sends after the steps of an order, and what its message then leaves."""
         parts = self.parts
         start = parts.unpack(model, "the model")
         whole = self._order(order)
         self.engine.after_step = after_step
-        began = time.monotonic()
-        with DRAWING, model_code(parts.model.module):
+        with DRAWING, model_code(parts.model.module), held:
+            began = time.monotonic()
             rows, results = self.engine.train_rows(start[None], whole)
-        train_s = time.monotonic() - began
+            train_s = time.monotonic() - began
         finite = np.isfinite(results.largest[0]) and np.isfinite(results.loss_sum[0])
         message, after = b"", left
         if finite:

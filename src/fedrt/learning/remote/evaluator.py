@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedrt.data.split import OwnSamples, read_own
-from fedrt.learning.distances import average, distance_to_average
+from fedrt.learning.distances import average, distance_to_average, pairwise_distance
 from fedrt.learning.engines.samples import TensorSamples
 from fedrt.learning.evaluate import is_evaluated, make_evaluation, measure_models, measure_names
 from fedrt.learning.exporting import Inputs
@@ -93,6 +93,10 @@ class Evaluator:
         now = time.monotonic()
         metrics["wall_s"], self.began = now - self.began, now
         return metrics
+
+    def distances(self, models: Sequence[Raw]) -> NDArray[np.float64]:
+        """How far every two of the edge servers' models are apart."""
+        return pairwise_distance(self._read(models)[:, : self.parts.size])
 
     def average(self, models: Sequence[Raw]) -> bytes:
         """The average of the edge servers' models, to be exported."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -99,15 +100,21 @@ class LocalTrainer:
         return self.steps.parts.model_bytes
 
     def train(
-        self, order: LocalOrder, model: Raw, after_step: Callable[[], None] | None = None
+        self,
+        order: LocalOrder,
+        model: Raw,
+        after_step: Callable[[], None] | None = None,
+        held: AbstractContextManager[Any] | None = None,
     ) -> LocalResult:
         """Carry out the local steps of an order from a model, and code what is sent of them.
 
-        `after_step` is called after each step; the time that it takes is training time.
+        `after_step` is called after each step; the time that it takes is training time. All steps
+        are within `held`, and nothing else is.
         """
         if order.problem is not None:
             raise MessageError(order.problem)
-        result, self.pending = self.steps.train(order, model, self.left, after_step)
+        held = nullcontext() if held is None else held
+        result, self.pending = self.steps.train(order, model, self.left, after_step, held)
         return result
 
     def settle(self, accepted: bool = True) -> None:

@@ -8,7 +8,7 @@ import math
 import secrets
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -16,20 +16,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.cost.compute import training_energy_j
-from fedrt.cost.round import idle_energy_j, price
-from fedrt.cost.uplink import upload_energy_j
+from fedrt.cost.round import price
 from fedrt.devices.coordinator.distances import compared, distances_of, measured_distances
 from fedrt.devices.coordinator.edges import SilentEdgeError
 from fedrt.devices.coordinator.fleet import RealFleet
 from fedrt.devices.coordinator.learned import Learned
+from fedrt.devices.coordinator.outcomes import outcome_of
 from fedrt.devices.coordinator.world import slower_radio
 from fedrt.devices.edge.states import PLAIN, global_round_of, label_of
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.learning.remote.orders import gossip_orders
 from fedrt.messages import Raw
 from fedrt.plan import Gossip, Plan
-from fedrt.rounds import ACCEPTED, NOT_STEPPED, ModelDistances, Outcome, RoundCost
+from fedrt.rounds import ACCEPTED, ModelDistances, Outcome
 from fedrt.world.observation import Observation
 
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ class RemoteExecutor:
 
     def _carried_out(self, seen: Observation, plan: Plan) -> Outcome:
         reports = self.fleet.portal.call(self._train(seen, plan))
-        outcome = self._outcome(seen, plan, reports)
+        outcome = self._reported(seen, plan, reports)
         self.learn(seen, outcome)
         last = self.scenario.rounds.edge_rounds - 1
         if last > 0 and seen.r == last - 1:
@@ -172,86 +171,15 @@ class RemoteExecutor:
             rate_bps=float(rates_bps[n]),
         )
 
-    def _outcome(self, seen: Observation, plan: Plan, reports: list[Any]) -> Outcome:
-        """What happened, from the reports; joules by the cost model unless a device has a meter."""
-        planned = price(plan, seen)
-        count = seen.num_devices
-        place = {int(number): n for n, number in enumerate(seen.device)}
-        found: dict[str, FloatArray] = {
-            name: np.zeros(count)
-            for name in ("download_s", "train_s", "upload_s", "upload_bytes", "joules", "loss_sum")
-        }
-        delivered, metered = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
-        refused, stepped = np.full(count, ACCEPTED), np.full(count, NOT_STEPPED)
-        edge_time_s, delivered_s, enforce_s = (np.zeros(seen.num_edges) for _ in range(3))
-        for c, report in enumerate(reports):
-            if report is None:
-                continue
-            edge_time_s[c], delivered_s[c] = report.edge_s, report.delivered_s
-            enforce_s[c] = report.enforce_s
-            for each in report.devices:
-                n = place[each.number]
-                delivered[n] = each.delivered
-                refused[n], stepped[n] = each.refused, each.stepped_up
-                if not each.delivered:
-                    continue
-                metered[n] = each.report.metered
-                found["upload_s"][n], found["upload_bytes"][n] = each.upload_s, each.upload_bytes
-                for name in ("download_s", "train_s", "joules", "loss_sum"):
-                    found[name][n] = getattr(each.report, name)
-        counted = delivered & (refused == ACCEPTED)
-        self.loss_sum += float(found["loss_sum"][counted].sum())
+    def _reported(self, seen: Observation, plan: Plan, reports: list[Any]) -> Outcome:
+        """What happened, from the reports; notes the losses of what was counted."""
+        outcome, loss_sum = outcome_of(seen, plan, reports)
+        counted = outcome.delivered
+        if outcome.refused is not None:
+            counted = counted & (outcome.refused == ACCEPTED)
+        self.loss_sum += float(loss_sum[counted].sum())
         self.steps += int(plan.local_steps[counted].sum())
-        cost = self._cost(seen, plan, planned, found, delivered, metered, edge_time_s)
-        return Outcome(
-            device=seen.device,
-            cost=cost,
-            planned=planned,
-            delivered=delivered,
-            late=plan.trained & ~delivered,
-            delivered_s=delivered_s,
-            refused=refused if (refused != ACCEPTED).any() else None,
-            stepped_up=stepped if (stepped != NOT_STEPPED).any() else None,
-            measured=True,
-            metered=metered if metered.any() else None,
-            enforce_s=enforce_s,
-        )
-
-    def _cost(
-        self,
-        seen: Observation,
-        plan: Plan,
-        planned: RoundCost,
-        found: Mapping[str, FloatArray],
-        delivered: NDArray[np.bool_],
-        metered: NDArray[np.bool_],
-        edge_time_s: FloatArray,
-    ) -> RoundCost:
-        """The measured seconds and bytes, and the joules behind them.
-
-        A device that was not heard of is charged what it was planned to spend on computing.
-        """
-        trained = plan.trained
-        cpu_hz = np.where(trained, plan.cpu_hz, seen.cpu_max_hz)
-        steps = np.where(trained, plan.local_steps, seen.local_steps)
-        power_w = seen.tx_power_w if plan.tx_power_w is None else plan.tx_power_w
-        cycles = np.where(
-            delivered, found["train_s"] * cpu_hz, seen.cycles * steps / seen.local_steps
-        )
-        compute_j = np.where(trained, training_energy_j(seen, cycles, cpu_hz), 0.0)
-        busy_s = found["download_s"] + found["train_s"] + found["upload_s"]
-        return RoundCost(
-            compute_s=found["train_s"],
-            upload_s=found["upload_s"],
-            compute_j=np.where(metered, found["joules"], compute_j),
-            upload_j=upload_energy_j(found["upload_s"], power_w),  # no meter's report has it
-            edge_time_s=edge_time_s,
-            backhaul_s=np.zeros(seen.num_edges),
-            upload_bytes=found["upload_bytes"],
-            download_s=found["download_s"],
-            download_j=np.zeros(seen.num_devices),
-            idle_j=idle_energy_j(seen, busy_s, edge_time_s, plan.trains),
-        )
+        return outcome
 
     def learn(self, seen: Observation, outcome: Outcome) -> None:
         """Compare what was measured with what the scenario alone lets expect."""

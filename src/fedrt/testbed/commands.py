@@ -16,6 +16,7 @@ from fedrt.testbed.layout import PORT, Host, Layout
 FloatArray = NDArray[np.float64]
 
 NAMESPACES = "/run/netns"
+SERVERS_NICE = -10
 WAIT_S = 600
 """How long the coordinator waits for parties that all start at once."""
 
@@ -69,7 +70,9 @@ def inside(namespace: str) -> list[str]:
 def whole_command(host: Host, words: Sequence[str], *, tied: bool) -> list[str]:
     """The command of a party in its namespace.
 
-    Tied, it ends with the process that starts it, so that a killed testbed does not run on.
+    Tied, it ends with the process that starts it, so that a killed testbed does not run on. Devices
+    that train must not hold up servers, which stand for machines of their own.
     """
     tie = ["setpriv", "--pdeathsig", "TERM", "--"] if tied and shutil.which("setpriv") else []
-    return [*inside(host.namespace), *tie, sys.executable, "-P", "-m", "fedrt", *words]
+    first = [] if host.role == "device" else ["nice", "-n", str(SERVERS_NICE)]
+    return [*inside(host.namespace), *tie, *first, sys.executable, "-P", "-m", "fedrt", *words]

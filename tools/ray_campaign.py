@@ -27,6 +27,7 @@ from ray_nodes import Nodes
 
 NODES = 2
 KINDS = ("worker", "node", "driver")
+MOST_ATTEMPTS = 5
 LONGEST_ABSENCE_S = 4.0
 """Of a node that was killed, before another comes."""
 
@@ -98,6 +99,23 @@ class Trial:
         return True
 
 
+def under_fire(
+    folder: Path, nodes: Nodes, key: str, span: Span, reference: Path
+) -> tuple[list[Hit], list[str]]:
+    """What was killed in a trial, and how it then differs; again if the run was over too soon."""
+    rng = random.Random(key)
+    for attempt in range(MOST_ATTEMPTS):
+        out = folder / f"{key.replace('/', '-')}-{attempt}"
+        try:
+            hits = Trial(out, nodes, rng).go(span)
+            problems = differences(reference, out)
+        except RuntimeError as error:
+            return [], [str(error)]
+        if hits or problems:
+            break
+    return hits, problems
+
+
 def ray_campaign(trials: int, seed: int, folder: Path) -> bool:
     """Print a line for every trial and a verdict; whether all came out the same."""
     nodes = Nodes(NODES)
@@ -115,12 +133,7 @@ def ray_campaign(trials: int, seed: int, folder: Path) -> bool:
         )
         counts, bad = dict.fromkeys(KINDS, 0), 0
         for number in range(1, trials + 1):
-            out, rng = folder / f"trial-{number}", random.Random(f"ray/{seed}/{number}")
-            try:
-                hits = Trial(out, nodes, rng).go(span)
-                problems = differences(reference.out, out)
-            except RuntimeError as error:
-                hits, problems = [], [str(error)]
+            hits, problems = under_fire(folder, nodes, f"ray/{seed}/{number}", span, reference.out)
             for hit in hits:
                 counts[hit.kind] += 1
             bad += bool(problems)

@@ -64,7 +64,8 @@ def test_round_trips_are_emulated_where_the_kernel_can(layout):
     assert network.missing == []
     for host in layout.of("device"):
         assert machine.having(f"qdisc add dev p-{host.name} root netem delay 10000us")
-    assert len(machine.having("parent 1:", "netem delay 10000us")) == 4
+    assert len(machine.having("parent 1:", " tbf ")) == 4
+    assert len(machine.having(":1 netem delay 10000us")) == 4
 
 
 def test_without_netem_it_says_so_and_goes_on(layout):
@@ -73,6 +74,16 @@ def test_without_netem_it_says_so_and_goes_on(layout):
     network.up()
     (line,) = network.missing
     assert "netem is not in this kernel" in line
+    assert len(machine.having("class replace")) == 4
+
+
+def test_without_its_tcp_it_says_so_and_goes_on(layout):
+    machine = Machine(missing="tcp_congestion_control")
+    network = Network(layout, run=machine)
+    network.up()
+    assert network.missing == [
+        "cubic is not in this kernel: TCP finds its rate as this machine does"
+    ]
     assert len(machine.having("class replace")) == 4
 
 

@@ -11,12 +11,15 @@ from collections.abc import Iterator
 from dataclasses import is_dataclass
 from hashlib import blake2b
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from fedrt.system.plugins import PACKAGE, Offer, load_plugin
 
 INSTALLED = ("site-packages", "dist-packages")
 """Folders of installed libraries: of code there only the files that are named count."""
+PARSING = Lock()
+"""Python 3.11 counts how deep a syntax tree is for all threads together, and fails if two parse."""
 
 
 def own_source(path: str, field: str) -> tuple[str, tuple[str, ...]] | None:
@@ -71,7 +74,8 @@ def _follow(file: Path, root: Path, files: dict[Path, None]) -> None:
     if any(name in root.parts for name in INSTALLED):
         return
     try:
-        tree = ast.parse(file.read_bytes())
+        with PARSING:
+            tree = ast.parse(file.read_bytes())
     except (SyntaxError, ValueError, RecursionError):
         return
     for name in _imported(tree, file.relative_to(root)):

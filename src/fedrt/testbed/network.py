@@ -12,7 +12,19 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.devices.actuators.tc import BURST_S, LEAST_BURST, TrafficError, run_command
+from fedrt.devices.actuators.tc import (
+    BURST_S,
+    FRAME_BYTES,
+    FREE_BPS,
+    FREE_CLASS,
+    LEAST_BURST,
+    LENGTH_AT,
+    QUEUE_BYTES,
+    SMALL,
+    SPLITS_BPS,
+    TrafficError,
+    run_command,
+)
 from fedrt.testbed.commands import inside
 from fedrt.testbed.layout import NETWORK_BITS, Host, Layout
 
@@ -21,10 +33,11 @@ Run = Callable[[Sequence[str], str], str]
 
 LEAST_BPS = 8000.0
 """The speed of a link that the scenario has at 0 in a round."""
-FIRST_CLASS, SMALL = 16, 2
-"""Numbers of classes: the first of an edge server, and that of packets below 128 bytes."""
-FREE_BPS = 10**10
-"""Of what is not limited."""
+FIRST_CLASS = 16
+"""The number of the class of the first edge server."""
+PACKET_BYTES = FRAME_BYTES + 1500
+TCP = "cubic"
+"""How TCP finds its rate: as Linux does by default, whatever this machine has chosen."""
 
 
 def port_of(host: Host) -> str:
@@ -49,17 +62,25 @@ class Network:
         for host in layout.hosts:
             port = port_of(host)
             switch.append(f"link add {port} type veth peer name eth0 netns {host.namespace}")
-            # Packets as a radio has them: large ones would pass a slow link in one piece.
-            switch.append(f"link set {port} master br0 gso_max_segs 1 up")
+            switch.append(f"link set {port} master br0 up")
         self._ip(layout.switch, switch)
         for host in layout.hosts:
             lines = [
                 "link set lo up",
-                "link set eth0 gso_max_segs 1 up",
+                "link set eth0 up",
                 f"addr add {host.address}/{NETWORK_BITS} dev eth0",
             ]
             self._ip(host.namespace, [*lines, *self._closed(host)])
+            self._set_tcp(host)
         self._open_shapes()
+
+    def _set_tcp(self, host: Host) -> None:
+        words = f"echo {TCP} > /proc/sys/net/ipv4/tcp_congestion_control"
+        try:
+            self._run([*inside(host.namespace), "sh", "-c", words], "")
+        except TrafficError:
+            line = f"{TCP} is not in this kernel: TCP finds its rate as this machine does"
+            self.missing += [] if line in self.missing else [line]
 
     def _closed(self, host: Host) -> list[str]:
         """Routes that say at once that there is no link, to servers that this one has none to."""
@@ -83,19 +104,24 @@ class Network:
             # What only acknowledges does not wait behind data that go the same way.
             lines.append(
                 f"filter add dev {port_of(host)} parent 1: protocol ip prio 1"
-                f" u32 match u16 0 0xff80 at 2 flowid 1:{SMALL:x}"
+                f" u32 match u16 0 {SMALL} at {LENGTH_AT[0]} flowid 1:{FREE_CLASS:x}"
             )
             lines.append(
-                f"class add dev {port_of(host)} parent 1: classid 1:{SMALL:x} htb"
-                f" rate {FREE_BPS}bit quantum 1514"
+                f"class add dev {port_of(host)} parent 1: classid 1:{FREE_CLASS:x} htb"
+                f" rate {FREE_BPS:.0f}bit quantum 1514"
             )
             for other in edges:
                 if other is host or not self.layout.links[host.number, other.number]:
                     continue
                 minor = FIRST_CLASS + other.number
                 lines.append(_class(host, other, FREE_BPS))
+                # Large packets, which would pass a slow link in one piece, are split again here.
+                lines.append(
+                    f"qdisc add dev {port_of(host)} parent 1:{minor:x} handle {minor:x}: tbf"
+                    f" rate {SPLITS_BPS}bit burst {PACKET_BYTES} limit {QUEUE_BYTES}"
+                )
                 if delay:
-                    lines.append(f"qdisc add dev {port_of(host)} parent 1:{minor:x} {delay}")
+                    lines.append(f"qdisc add dev {port_of(host)} parent {minor:x}:1 {delay}")
                 lines.append(
                     f"filter add dev {port_of(host)} parent 1: protocol ip prio 2"
                     f" u32 match ip src {other.address}/32 flowid 1:{minor:x}"

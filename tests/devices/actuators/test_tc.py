@@ -69,19 +69,22 @@ RECEIVER = textwrap.dedent("""
         with server.accept()[0] as stream:
             while stream.recv(2**16):
                 pass
-            stream.sendall(b"all")
+            stream.sendall(bytes(5_000_000))
 """)
 SENDER = textwrap.dedent("""
     import socket
     with socket.create_connection(("10.9.0.1", 7100)) as stream:
         stream.sendall(bytes(500_000))
         stream.shutdown(socket.SHUT_WR)
-        assert stream.recv(3)
+        assert sum(iter(lambda: len(stream.recv(2**20)), 0)) == 5_000_000
 """)
 
 
 def test_packets_are_counted_as_they_are_on_the_wire(namespaces, tmp_path):
-    """What the sender's system joins to packets of up to 64 kB is split again."""
+    """What the sender's system joins to packets of up to 64 kB is split again.
+
+    What only acknowledges the five megabytes that come back is not among them.
+    """
     run = runner(namespaces)
     device = f"fedrt-test-{uuid.uuid4().hex[:6]}"
     subprocess.run(["ip", "netns", "add", device], check=True)
@@ -99,9 +102,13 @@ def test_packets_are_counted_as_they_are_on_the_wire(namespaces, tmp_path):
             assert child.stdout.readline() == "listens\n"
             subprocess.run([*there, sys.executable, "-c", SENDER], check=True, timeout=LIMIT_S)
         said = run(["tc", "-s", "class", "show", "dev", f"fedrt{PORT}"], "")
-        length, packets = (int(re.search(x, said)[1]) for x in (r"Sent (\d+)", r"lended: (\d+)"))
-        assert length > 500_000
+        found = re.findall(r"class htb (\S+) .*?Sent (\d+).*?lended: (\d+)", said, re.DOTALL)
+        counts = {name: (int(length), int(packets)) for name, length, packets in found}
+        length, packets = counts["1:10"]
+        assert 500_000 < length < 550_000
         assert length / packets <= 1514
+        free_length, free_packets = counts["1:1"]
+        assert 0 < free_length <= 128 * free_packets
         traffic.undo()
     finally:
         subprocess.run(["ip", "netns", "del", device], check=True)

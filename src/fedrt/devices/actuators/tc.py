@@ -39,6 +39,10 @@ FRAME_BYTES = 18
 """The header of an Ethernet packet, with the number of a virtual network."""
 LEAST_BPS = 8000.0
 FIRST_CLASS = 16
+FREE_CLASS, FREE_BPS = 1, 1e10
+"""Of packets that only acknowledge: at an upload's rate they would hold up what is sent there."""
+SMALL, LENGTH_AT = "0xff80", (2, 4)
+"""They have fewer than 128 bytes; where a packet says that, in IP of both versions."""
 UNITS = {"bit": 1.0, "Kbit": 1e3, "Mbit": 1e6, "Gbit": 1e9, "Tbit": 1e12}
 CLOSE = 0.01
 """A rate that is read back may differ by this part: tc prints it rounded."""
@@ -101,7 +105,12 @@ class TrafficControl(BandwidthActuator):
             self._run(["tc", "qdisc", "add", "dev", interface, "handle", "ffff:", "ingress"], "")
         # Whether the system has all parts shows now, and not in the first round.
         lines = [self._class(2, LEAST_BPS), self._queue(2), f"class del dev {ifb} classid 1:2"]
+        lines.append(self._class(FREE_CLASS, FREE_BPS))
         for place, (protocol, word) in enumerate((("ip", "ip"), ("ipv6", "ip6"))):
+            lines.append(
+                f"filter add dev {ifb} parent 1: protocol {protocol} prio {place + 1}"
+                f" u32 match u16 0 {SMALL} at {LENGTH_AT[place]} flowid 1:{FREE_CLASS}"
+            )
             lines.append(
                 f"filter add dev {interface} parent ffff: protocol {protocol}"
                 f" prio {_priority(self._port, place)} u32 match {word} dport {self._port} 0xffff"

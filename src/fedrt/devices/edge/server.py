@@ -63,6 +63,8 @@ class EdgeNode:
         self.run = ""
         self.at = ""
         """The label of the state that the model is in."""
+        self.newest: tuple[str, bytes] = ("", b"")
+        """The label of the last state that was saved, and the model in it."""
         self.remembered: dict[int, str] = {}
         self.round: OpenRound | None = None
         self.working = asyncio.Lock()
@@ -91,7 +93,7 @@ class EdgeNode:
             digest = self.model.model_digest
             if self.run != question.run:
                 self.states = States(self.folder / question.run)
-                self.run, self.at = question.run, ""
+                self.run, self.at, self.newest = question.run, "", ("", b"")
         seats = [pb.Seat(number=seat.number, samples=seat.samples) for seat in self.seats.values()]
         peers = [] if self.links is None else await self.links.answering(question.peers)
         party = with_model(self.party, digest)
@@ -118,6 +120,7 @@ class EdgeNode:
         """End the model's process after some seconds: memory is all that it holds."""
         await asyncio.sleep(seconds)
         async with self.working:
+            self.newest = ("", b"")
             if self.model is not None:
                 await in_thread(self.model.rest)
 
@@ -190,7 +193,7 @@ class EdgeNode:
             [each.samples for each in order.devices],
         )
         locals_ = {each.device: each for each in given}
-        sent = await in_thread(model.model)
+        sent = await self.model_at(self.run, order.base)
         round_ = OpenRound(order, locals_, sent, dict(self.remembered))
         assert self.states is not None
         for number, kept in self.states.updates(order.label).items():
@@ -298,6 +301,8 @@ class EdgeNode:
         states = self.states_of(run, label, label)
         if self.model is None or not states.has(label):
             raise InputError(f"edge {self.number} has no state {label}")
+        if self.newest[0] == label:
+            return self.newest[1]
         state = self.first if label == START else await in_thread(states.load, label)
         return self.model.packed(state["models"][0])
 
@@ -368,7 +373,7 @@ class EdgeNode:
         told = json.dumps(self.remembered).encode()
         arrays[REMEMBERED] = np.frombuffer(told, dtype=np.uint8)
         await in_thread(self.states.save, label, arrays, report.SerializeToString())
-        self.at = label
+        self.at, self.newest = label, (label, self.model.packed(arrays["models"][0]))
 
 
 def gossip_of(order: pb.MixOrder) -> Any:

@@ -148,11 +148,6 @@ class EdgeModelProcess:
         found: dict[str, NDArray[Any]] = self._call("state")
         return found
 
-    def model(self) -> bytes:
-        """The model that its devices start from."""
-        found: bytes = self._call("model")
-        return found
-
     def orders(self, t: int, r: int, *given: Sequence[Any] | None) -> list[LocalOrder]:
         """The orders for some of its devices."""
         found: list[LocalOrder] = self._call("orders", t, r, *given)

@@ -3,11 +3,13 @@
     python benchmarks/testbed.py [--rounds 40] [--policies ...] [--save FILE] [--keep DIR]
 
 Needs root and Linux, as `fedrt testbed` does, and a machine that does nothing else. A device is
-calibrated first (`fedrt calibrate`); the scenario with what that found is then run under every
-policy in the testbed. `before` is the time that the simulator predicts of the whole run before its
-first round, by the clock; `planned` is the sum of the predictions with which its rounds began. The
-runs named `wrong` begin with cycles per sample that are wrong by a factor: before the first round
-there is a large error, and after five rounds of learning there must not be.
+calibrated first (`fedrt calibrate`), and a few rounds under the first policy tell what a round
+takes beyond training, uploads and gossip (`overheads.aggregation_s`); the scenario with what these
+found is then run under every policy in the testbed. `before` is the time that the simulator
+predicts of the whole run before its first round, by the clock; `planned` is the sum of the
+predictions with which its rounds began. The runs named `wrong` begin with cycles per sample that
+are wrong by a factor: before the first round there is a large error, and after five rounds of
+learning there must not be.
 """
 
 from __future__ import annotations
@@ -22,13 +24,14 @@ from typing import Any
 
 os.environ["OMP_NUM_THREADS"] = "1"  # as every party has; before torch is loaded
 
+import numpy as np
 from devices_fleet import machine
 
 import fedrt
 from fedrt.records.columns.measured import by_the_clock_s
 from fedrt.records.directory import read_run
 from fedrt.runs.loop import simulate_rounds
-from fedrt.testbed.prediction import read_columns
+from fedrt.testbed.prediction import known_s, read_columns
 
 SCENARIO = str(Path(__file__).parents[1] / "examples" / "testbed.toml")
 POLICIES = ("ce-fedavg", "fedrt", "fedrt-plus", "fedrt-joint")
@@ -36,6 +39,8 @@ CORE_GHZ, SHARE = 6.0, 0.25
 """What a core stands for, and so the share of it that a device has at its 1.5 GHz."""
 WRONG, WRONG_ROUNDS, WRONG_POLICY = (0.5, 2.0), 15, "fedrt"
 SHARES = (1.0, 0.6, 0.3)
+OVERHEAD_ROUNDS, FIRST_ROUNDS = 8, 2
+"""Rounds that tell the overhead, and those of them that do not count: things are loaded there."""
 
 
 def calibrated(folder: Path) -> dict[str, Any]:
@@ -61,6 +66,23 @@ def calibrated(folder: Path) -> dict[str, Any]:
         "header_factor": found.header_factor,
         "seconds_per_step": {str(share): times for share, times in found.seconds.items()},
     }
+
+
+def settings_of(measures: dict[str, Any]) -> list[str]:
+    """What was measured, as settings of the scenario."""
+    names = {"cycles_per_sample": "fleet", "header_factor": "overheads"}
+    names["aggregation_s"] = "overheads"
+    return [f"{part}.{name}={measures[name]!r}" for name, part in names.items() if name in measures]
+
+
+def overhead_s(settings: Sequence[str], policy: str, out: Path) -> float:
+    """The median seconds that a round takes beyond training, uploads and gossip, by a short run."""
+    run = fedrt.testbed(SCENARIO, policy=policy, settings=settings, out=out, core_ghz=CORE_GHZ).run
+    rounds = read_columns(run / "rounds.parquet", ("global_round", "clock_s"))
+    names = ("global_round", "edge_round", "compute_s", "upload_s", "backhaul_s")
+    edges = read_columns(run / "edges.parquet", names)
+    beyond_s = rounds["clock_s"] - known_s(edges, rounds["global_round"])
+    return float(np.median(beyond_s[FIRST_ROUNDS:]))
 
 
 def predicted_s(settings: Sequence[str], policy: str) -> float:
@@ -108,21 +130,22 @@ def main() -> None:
         folder = Path(temporary) if args.keep is None else args.keep
         (folder / "calibration").mkdir(parents=True)
         found: dict[str, Any] = {"machine": machine(), "rounds": args.rounds}
+        policies = args.policies.split(",")
         found["calibration"] = measures = calibrated(folder / "calibration")
         print(f"calibrated: {measures['cycles_per_sample']:.4g} cycles per sample", flush=True)
-        known = [
-            f"fleet.cycles_per_sample={measures['cycles_per_sample']!r}",
-            f"overheads.header_factor={measures['header_factor']!r}",
-        ]
+        trial = [*settings_of(measures), f"rounds.global_rounds={OVERHEAD_ROUNDS}"]
+        measures["aggregation_s"] = overhead_s(trial, policies[0], folder / "overhead")
+        print(f"overhead of a round: {measures['aggregation_s']:.3f} s", flush=True)
+        known = settings_of(measures)
         found["runs"] = {}
-        for policy in args.policies.split(","):
+        for policy in policies:
             given = [*known, f"rounds.global_rounds={args.rounds}"]
             found["runs"][policy] = measured(given, policy, folder / policy)
         savings(found["runs"])
         found["wrong"] = {}
         for factor in WRONG if args.rounds >= WRONG_ROUNDS else ():
-            cycles = f"fleet.cycles_per_sample={factor * measures['cycles_per_sample']!r}"
-            given = [*known[1:], cycles, f"rounds.global_rounds={WRONG_ROUNDS}"]
+            wrong = measures | {"cycles_per_sample": factor * measures["cycles_per_sample"]}
+            given = [*settings_of(wrong), f"rounds.global_rounds={WRONG_ROUNDS}"]
             found["wrong"][str(factor)] = measured(given, WRONG_POLICY, folder / f"wrong-{factor}")
         for policy, run in found["runs"].items():
             print(f"{policy}: saved {run['saved']:.1%}, predicted {run['predicted_saved']:.1%}")

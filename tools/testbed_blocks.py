@@ -23,14 +23,14 @@ def policies() -> str:
 def errors() -> str:
     """How far predictions were off, and what else the rounds took."""
     heads = ("run", "first round", "rounds 6 on: mean", "95th percentile", "worst", "training")
-    more = ("uploads", "gossip", "beyond these", "plan in force, ms")
-    lines = [_row(*heads, *more), "|---" * 10 + "|"]
+    more = ("uploads", "gossip", "beyond these", "not in the plan", "plan in force, ms")
+    lines = [_row(*heads, *more), "|---" * 11 + "|"]
     for name, run in (*measured("testbed").runs.values.items(), *_wrong().items()):
         found = run["predictions"]
         learned = found["learned"]
         cells = [found["first"]["mean"], *(learned[key] for key in ("mean", "p95", "most"))]
         cells += [found[part]["mean"] for part in ("training", "uploads", "gossip")]
-        cells.append(found["overhead"])
+        cells += [found["overhead"], found["unknown"]]
         median, most = found["applied_s"]
         shown = [f"{100 * value:.1f} %" for value in cells]
         label = name if " " in name else f"`{name}`"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -12,6 +13,8 @@ from support.parties import six
 from support.running import running
 
 import fedrt
+from fedrt.devices.coordinator.executor import RemoteExecutor
+from fedrt.devices.coordinator.learned import Learned
 from fedrt.errors import InputError
 from fedrt.report.devices.measured import fleet_now
 from fedrt.report.page.collect import collect
@@ -141,3 +144,15 @@ def test_a_damaged_file_is_one_line(tmp_path, changed, words):
 def test_before_the_first_answer_a_coordinator_waits(tmp_path):
     (tmp_path / "devices.json").write_text('{"run": "a"}')
     assert fleet_now(tmp_path, six()) == {"devices": 6, "edges": 2, "waiting": True}
+
+
+def test_what_is_learned_of_overheads_is_what_the_plan_has_not():
+    """Planned: 3 s of training and upload and 0.5 s of the scenario's overheads; 0.25 s are new."""
+    devices = {"compute_s": np.array([2.0, 1.0]), "upload_s": np.array([1.0, 1.0])}
+    planned = SimpleNamespace(**devices, edge_time_s=np.array([3.5, 2.5]))
+    cost = SimpleNamespace(**devices, backhaul_s=np.array([0.2, 0.1]))
+    executor = SimpleNamespace(learned=Learned(2, 2))
+    delivered = np.ones(2, dtype=bool)
+    outcome = SimpleNamespace(cost=cost, planned=planned, delivered=delivered, clock_s=3.95)
+    RemoteExecutor.learn_overhead(executor, outcome)
+    assert executor.learned.overhead_s == pytest.approx(0.25)

@@ -31,11 +31,13 @@ def write_run(folder, rounds=8):
             "compute_s": np.tile([1.0, 2.0], rounds),
             "upload_s": np.tile([1.0, 0.5], rounds),
             "backhaul_s": np.tile([0.9, 1.3], rounds),
+            "planned_edge_time_s": np.repeat(2.0 * wrong + 0.5 + 0.16, 2),
             "planned_backhaul_s": np.tile([0.9, 1.3], rounds) * np.repeat(wrong, 2),
             "enforce_s": np.tile([0.01, 0.02], rounds),
         },
         "devices": {
             "global_round": np.repeat(t, 2),
+            "edge_round": np.zeros(2 * rounds, dtype=int),
             "upload_bytes": np.tile([100, 100], rounds),
             "compute_s": np.tile([1.0, 2.0], rounds),
             "planned_compute_s": np.tile([1.0, 2.0], rounds) * np.repeat(wrong, 2),
@@ -58,6 +60,8 @@ def test_what_was_learned_counts_after_five_rounds(tmp_path):
     assert found.uploads.mean == pytest.approx(0.0)
     # The slowest device takes 2.5 s, the slowest gossip 1.3: 3.8 of 4 seconds.
     assert found.overhead == pytest.approx(0.05)
+    # Of the 0.2 s left, 0.16 are overheads in the plan.
+    assert found.unknown == pytest.approx(0.01)
     assert found.applied_s == (pytest.approx(0.015), pytest.approx(0.02))
     assert any("after 5 rounds: mean 10.0%" in line for line in found.lines)
 

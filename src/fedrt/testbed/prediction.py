@@ -76,6 +76,8 @@ class Predictions:
     """Of the slowest server in each round: all wait for the slowest link."""
     overhead: float
     """The part of the time, after those rounds, that is neither training, upload nor gossip."""
+    unknown: float
+    """The same without the overheads in the plans, which are the scenario's."""
     applied_s: tuple[float, float]
     """Until a plan was in force at an edge server and all of its devices: median and most."""
 
@@ -94,7 +96,7 @@ class Predictions:
             f"  training: {self.training.words}",
             f"  uploads: {self.uploads.words}",
             f"  gossip: {self.gossip.words}",
-            f"  neither of these: {self.overhead:.1%} of the time",
+            f"  neither of these: {self.overhead:.1%} of the time, {self.unknown:.1%} in no plan",
             f"a plan was in force after {median:.1f} ms (median), {most:.1f} ms (most)",
         ]
 
@@ -111,13 +113,13 @@ def predictions_of(folder: Path) -> Predictions:
         folder / "edges.parquet",
         (
             *("global_round", "edge_round", "edge", "compute_s", "upload_s", "backhaul_s"),
-            *("planned_backhaul_s", "enforce_s"),
+            *("planned_edge_time_s", "planned_backhaul_s", "enforce_s"),
         ),
     )
     devices = read_columns(
         folder / "devices.parquet",
         (
-            *("global_round", "upload_bytes", "compute_s", "planned_compute_s"),
+            *("global_round", "edge_round", "upload_bytes", "compute_s", "planned_compute_s"),
             *("upload_s", "planned_upload_s"),
         ),
     )
@@ -125,6 +127,7 @@ def predictions_of(folder: Path) -> Predictions:
     late = t >= LEARNING if (t >= LEARNING).any() else t >= 0
     came = (devices["upload_bytes"] > 0) & np.isin(devices["global_round"], t[late])
     after = np.isin(edges["global_round"], t[late])
+    beyond_s = clock_s[late] - known_s(edges, t[late])
     return Predictions(
         rounds=len(t),
         clock_s=float(clock_s.sum()),
@@ -137,7 +140,10 @@ def predictions_of(folder: Path) -> Predictions:
         gossip=Error.of(
             slowest(edges, "planned_backhaul_s", t[late]), slowest(edges, "backhaul_s", t[late])
         ),
-        overhead=float(1 - known_s(edges, t[late]).sum() / clock_s[late].sum()),
+        overhead=float(beyond_s.sum() / clock_s[late].sum()),
+        unknown=float(
+            (beyond_s - overheads_s(edges, devices, t[late])).sum() / clock_s[late].sum()
+        ),
         applied_s=(
             float(np.median(edges["enforce_s"][after])),
             float(np.max(edges["enforce_s"][after])),
@@ -151,16 +157,26 @@ def slowest(edges: Columns, name: str, rounds: NDArray[np.int64]) -> FloatArray:
 
 
 def known_s(edges: Columns, rounds: NDArray[np.int64]) -> FloatArray:
-    """For each global round, the measured seconds of what the cost model knows.
-
-    For every edge round those of the slowest device of all, and of the slowest gossip.
-    """
+    """For each global round, the measured seconds of its slowest devices and slowest gossip."""
     found = np.zeros(len(rounds))
     for place, t in enumerate(rounds.tolist()):
         mine = edges["global_round"] == t
         turn, busy_s = edges["edge_round"][mine], (edges["compute_s"] + edges["upload_s"])[mine]
         found[place] = sum(busy_s[turn == r].max() for r in np.unique(turn))
         found[place] += edges["backhaul_s"][mine].max()
+    return found
+
+
+def overheads_s(edges: Columns, devices: Columns, rounds: NDArray[np.int64]) -> FloatArray:
+    """For each global round, the overheads in its plans: planned time less that of any device."""
+    found = np.zeros(len(rounds))
+    busy_s = devices["planned_compute_s"] + devices["planned_upload_s"]
+    for place, t in enumerate(rounds.tolist()):
+        for r in np.unique(edges["edge_round"][edges["global_round"] == t]):
+            mine, theirs = (
+                (each["global_round"] == t) & (each["edge_round"] == r) for each in (edges, devices)
+            )
+            found[place] += edges["planned_edge_time_s"][mine].max() - busy_s[theirs].max()
     return found
 
 

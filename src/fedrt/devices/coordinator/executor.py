@@ -28,7 +28,7 @@ from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.learning.remote.orders import gossip_orders
 from fedrt.messages import Raw
 from fedrt.plan import Gossip, Plan
-from fedrt.rounds import ACCEPTED, ModelDistances, Outcome
+from fedrt.rounds import ACCEPTED, ModelDistances, Outcome, RoundCost
 from fedrt.world.observation import Observation
 
 if TYPE_CHECKING:
@@ -195,12 +195,15 @@ class RemoteExecutor:
                     held.add(held.value * measured_s / planned_s, now)
 
     def learn_overhead(self, outcome: Outcome) -> None:
-        """Note what an edge round took beyond its slowest device and its slowest gossip."""
-        cost = outcome.cost
+        """Note what an edge round took beyond its slowest device, slowest gossip and overheads.
+
+        Overheads are those in its plan: the scenario's, and broadcasts where there is a downlink.
+        """
+        cost, planned = outcome.cost, outcome.planned
         if outcome.clock_s is not None and outcome.delivered.all():
-            busy_s = float((cost.compute_s + cost.upload_s).max(initial=0.0))
-            beyond_s = outcome.clock_s - busy_s - float(cost.backhaul_s.max(initial=0.0))
-            self.learned.beyond_s.append(max(beyond_s, 0.0))
+            overheads_s = planned.edge_time_s.max(initial=0.0) - busy_s(planned)
+            known_s = busy_s(cost) + overheads_s + cost.backhaul_s.max(initial=0.0)
+            self.learned.beyond_s.append(max(outcome.clock_s - float(known_s), 0.0))
 
     # ---- gossip, distances and evaluation
 
@@ -319,3 +322,8 @@ class RemoteExecutor:
 
     def _key(self, t: int, r: int) -> pb.Key:
         return pb.Key(run=self.fleet.run, session=self.session, t=t, r=r)
+
+
+def busy_s(cost: RoundCost) -> float:
+    """The seconds of training and upload of the slowest device."""
+    return float((cost.compute_s + cost.upload_s).max(initial=0.0))

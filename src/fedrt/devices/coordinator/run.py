@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict
@@ -28,14 +30,20 @@ from fedrt.records.identity import check_same, identity_of, read_identity
 from fedrt.records.options import RunOptions
 from fedrt.records.records import RunSize
 from fedrt.records.summary import Summary
+from fedrt.runs.loop import simulate_rounds
 from fedrt.runs.rounds import GlobalRound
+from fedrt.scenario import Scenario
 from fedrt.studies.training import DEVICES, Job, open_checkpoints
 from fedrt.system.files import write_json
+from fedrt.world.simulated import SimulatedWorld
 
 log = logging.getLogger(__name__)
 
 Arrays = Mapping[str, NDArray[Any]]
 Progress = Callable[[GlobalRound], None]
+
+REHEARSAL_S = 3.0
+"""How long rounds are simulated before the run, after a first one."""
 
 
 class RemoteState:
@@ -128,6 +136,7 @@ def _run(
     kept = read_identity(directory.path, read_run(directory.path).run)
     write_json(directory.path / INPUTS, evaluator.noted_inputs)
     job = Job(directory, checkpoints, options, kept, callbacks)
+    rehearse(scenario, seed, settings.policy)
     policy = make_policy(settings.policy)
     live = LiveFile(directory.path, fleet, learned, records)
     fleet.changed = live.write
@@ -138,6 +147,19 @@ def _run(
                 progress(done)
     assert job.summary is not None
     return job.summary
+
+
+def rehearse(scenario: Scenario, seed: int, policy: str) -> None:
+    """Plan what a simulated run would, so that what has to be compiled then is.
+
+    On a new machine that takes seconds, at the first plan and whenever another case comes up;
+    devices would wait for it in the middle of a run.
+    """
+    end = math.inf
+    for _ in simulate_rounds(SimulatedWorld(scenario, seed), make_policy(policy)):
+        end = min(end, time.monotonic() + REHEARSAL_S)
+        if time.monotonic() > end:
+            return
 
 
 def inputs_of(evaluator: Any) -> pb.Inputs:

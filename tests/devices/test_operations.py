@@ -9,16 +9,24 @@ import subprocess
 import sys
 from contextlib import ExitStack
 from pathlib import Path
+from threading import Event
 
+import numpy as np
+import pandas as pd
 import pytest
+import torch
 from support.children import LIMIT_S, environment
 from support.enrolment import within
-from support.parties import six
+from support.parties import Parties, six, split
 from support.running import Running, running
 
+import fedrt
 from fedrt.devices.common.metrics import MEANING, Metrics, address_of
-from fedrt.devices.device.agent import COUNTS
+from fedrt.devices.common.settings import DeviceSettings
+from fedrt.devices.device.agent import COUNTS, DeviceAgent
 from fedrt.errors import InputError
+from fedrt.records.checkpoint import Checkpoints
+from fedrt.records.directory import read_run
 
 NUMBERS = {"connected_devices": 3.0, "updates_counted_total": 12.0}
 
@@ -156,6 +164,98 @@ def test_parties_end_well_and_log_json_without_keys(tmp_path, number):
             key = Path(fleet.given(role, name)["key"]).read_text().splitlines()[1:-1]
             assert not any(part in logged for part in key)
         assert "PRIVATE" not in logged
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "said"),
+    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],
+)
+def test_a_coordinator_that_was_stopped_goes_on_with_the_same_command(
+    tmp_path, monkeypatch, number, code, said
+):
+    scenario, go, trained = six(), Event(), DeviceAgent._trained
+    options = {"engine": "sequential", "device": "cpu", "progress": False}
+    expected = fedrt.run(scenario, policy="ce-fedavg", out=tmp_path / "simulated", **options)
+
+    def held(self, job):
+        """Nothing goes on after the first global round until the coordinator was stopped."""
+        if job.order.key.t > 0 and self.settings.number == 0:
+            assert go.wait(LIMIT_S)
+        return trained(self, job)
+
+    monkeypatch.setattr(DeviceAgent, "_trained", held)
+    with running(tmp_path, scenario) as fleet, ExitStack() as parties:
+        parties.callback(go.set)
+        fleet.start_all()
+        first = coordinator(fleet)
+        parties.callback(end, first)
+        while not first.stdout.readline().startswith("global round 1: "):
+            assert first.poll() is None
+        first.send_signal(number)
+        _, lines = first.communicate(timeout=LIMIT_S)
+        assert (first.returncode, lines.splitlines()[-1]) == (code, said)
+        assert "Traceback" not in lines
+        run = tmp_path / "run"
+        assert not list(run.rglob(".*.torn"))
+        assert read_run(run).summary is None
+        assert len(pd.read_parquet(run / "rounds.parquet")) == 1
+        go.set()
+        second = coordinator(fleet)
+        parties.callback(end, second)
+        out, lines = second.communicate(timeout=LIMIT_S)
+    assert second.returncode == 0, lines
+    assert "going on after global round 1" in lines.splitlines()
+    assert [line.split(":")[0] for line in out.splitlines()[:3]] == ROUNDS
+    models = Checkpoints(run).newest_models()
+    np.testing.assert_array_equal(models, Checkpoints(expected.folder).newest_models())
+
+
+def test_a_device_trains_with_the_threads_that_it_was_given(tmp_path):
+    parties = Parties(split(tmp_path, six()), six())
+    before, found = torch.get_num_threads(), []
+    for threads in (3, 1, None):
+        trainer = parties.device(0)
+        trainer.threads = threads
+        (order,) = parties.edges[0].orders(0, 0, [0], [2], None, [trainer.samples])
+        model = parties.edges[0].model()
+        trainer.train(order, model, lambda: found.append(torch.get_num_threads()))
+    assert found == [3, 3, 1, 1, before, before]
+    assert torch.get_num_threads() == before
+
+
+def test_an_agent_hands_its_threads_on(tmp_path):
+    with running(tmp_path, six()) as fleet:
+        given = fleet.given("device", "device-0") | {"data": str(tmp_path / "data/device-0.npz")}
+        assert DeviceAgent(DeviceSettings(**given, threads=3)).trainer.threads == 3
+        assert DeviceAgent(DeviceSettings(**given)).trainer.threads == 1
+
+
+ROUNDS = ["global round 1", "global round 2", "global round 3"]
+"""The first as it was saved."""
+
+
+def coordinator(fleet):
+    """The coordinator of a fleet as a process."""
+    given = fleet.given("coordinator", "coordinator")
+    words = ["coordinator", given["scenario_file"], "--policy", "ce-fedavg", "--allow-code"]
+    words += ["--edges", ",".join(fleet.addresses[c] for c in sorted(fleet.addresses))]
+    words += [
+        "--data",
+        str(fleet.folder / "data" / "server.npz"),
+        "--out",
+        str(fleet.folder / "run"),
+    ]
+    words += ["--wait", "600", "--least-deadline", "600", "--least-devices", "6"]
+    for option in ("ca", "certificate", "key", "revoked"):
+        words += [f"--{option}", given[option]]
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "fedrt", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+        cwd=fleet.folder,
+    )
 
 
 def end(party):

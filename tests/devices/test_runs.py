@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from threading import Event
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from support.children import LIMIT_S
 from support.parties import six
 from support.running import running
 
 import fedrt
 from fedrt.devices.actuators.duty import DutyCycle
 from fedrt.devices.actuators.pacer import Pacer
+from fedrt.devices.coordinator.executor import RemoteExecutor
+from fedrt.devices.device.agent import DeviceAgent
+from fedrt.devices.edge.states import global_round_of
 from fedrt.learning.setup import make_setup
 from fedrt.learning.trainer import Trainer
 from fedrt.policies import make_policy
@@ -217,6 +223,67 @@ def test_a_device_that_is_cut_off_is_left_out_and_comes_back(tmp_path):
     assert came[0] == [6, 6]
     assert min(came[1]) == 5
     assert sum(came[1]) <= 11
+
+
+def test_a_device_killed_while_it_trains_gets_its_order_again(tmp_path, monkeypatch):
+    """What its codec had left over is on its disk: models are those of a run without the kill."""
+    scenario = six("learning.upload=int4")
+    _, models = simulated(scenario, "ce-fedavg")
+    trained, killed, again = DeviceAgent._trained, Event(), Event()
+
+    def train(self, job):
+        if (self.settings.number, job.order.key.t) == (1, 1) and not killed.is_set():
+            killed.set()
+            fleet.cut("device-1")
+            fleet.start_device(1)
+            assert again.wait(LIMIT_S)
+            raise RuntimeError("killed")
+        if killed.is_set() and self.settings.number == 1:
+            again.set()
+        return trained(self, job)
+
+    monkeypatch.setattr(DeviceAgent, "_trained", train)
+    came = []
+    with running(tmp_path, scenario) as fleet:
+        fleet.start_all()
+        fleet.coordinate(
+            progress=lambda done: came.extend(t.outcome.delivered.all() for t in done.edge_rounds)
+        )
+    assert again.is_set()
+    assert all(came)
+    last = edge_models(tmp_path, 2)[2, "mix"]
+    for c in range(2):
+        np.testing.assert_array_equal(last[c], models[2, "mix"][c])
+
+
+def test_edge_servers_keep_the_states_that_a_restart_may_need_and_no_others(tmp_path):
+    scenario = six("rounds.global_rounds=5", "rounds.edge_rounds=1")
+    kept = []
+
+    def look(done):
+        found = [path for path in (tmp_path / "state").glob("edge-0/*/*") if path.is_file()]
+        kept.append({global_round_of(path.name.partition(".")[0]) for path in found})
+        with np.load(max((tmp_path / "run" / "checkpoints").iterdir())) as saved:
+            label = bytes(saved["labels"][0]).decode()
+        assert {f"{label}.npz", f"{label}.report"} <= {path.name for path in found}
+
+    with running(tmp_path, scenario) as fleet:
+        fleet.start_all()
+        fleet.coordinate(progress=look)
+    # As round t begins, what is older than the two rounds before it goes.
+    assert kept == [{0}, {0, 1}, {0, 1, 2}, {1, 2, 3}, {2, 3, 4}]
+
+
+def test_a_server_that_was_away_for_long_keeps_the_state_that_it_is_in(tmp_path):
+    settings = SimpleNamespace(scenario=six())
+    fleet = SimpleNamespace(settings=settings, labels=["000007-mix-a", "000002-01-a"])
+    executor = RemoteExecutor(fleet, None, None, np.ones((2, 2), dtype=bool))
+    executor.began.append(list(fleet.labels))
+    assert [executor._forgettable(9, c) for c in range(2)] == [7, 2]
+    executor.began.append(["000008-mix-a", "000008-mix-a"])
+    assert [executor._forgettable(9, c) for c in range(2)] == [7, 2]
+    executor.began.append(["000009-mix-a", "start"])
+    assert [executor._forgettable(10, c) for c in range(2)] == [8, 0]
 
 
 def test_an_edge_server_that_restarts_goes_on_from_its_states(tmp_path):

@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 
 import grpc
 
-from fedrt.devices.security import Files, Party, open_channel
+from fedrt.devices.security import Channels, Files, Party, RevokedServerError
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.chunks import MOST_MODEL, BrokenPayloadError, fetched
-from fedrt.devices.wire.services import NOT_JOINED, call, reason_of
+from fedrt.devices.wire.services import NOT_JOINED, WRONG_PEER, call, reason_of
 from fedrt.errors import FedrtError, InputError
 from fedrt.messages import Raw
 
@@ -39,21 +39,24 @@ class SilentEdgeError(FedrtError):
     """An edge server has not answered in time."""
 
 
+class FailedOrderError(SilentEdgeError):
+    """An edge server could not carry out an order, and would not if it were given again."""
+
+
 class EdgeCalls:
     """Channels to all edge servers."""
 
     def __init__(self, addresses: tuple[str, ...], files: Files) -> None:
-        self.addresses, self.files = addresses, files
-        self.channels: dict[int, tuple[Any, Any]] = {}
+        self.addresses, self.channels = addresses, Channels(files)
         self.question: Callable[[], pb.Question] | None = None
         """What an edge server is asked to join the run."""
 
-    def _channel(self, c: int) -> Any:
-        stamps, held = self.files.stamps(), self.channels.get(c)
-        if held is None or held[0] != stamps:
-            expect = Party("edge", f"edge-{c}")
-            held = self.channels[c] = (stamps, open_channel(self.addresses[c], self.files, expect))
-        return held[1]
+    def _method(self, c: int, name: str) -> Any:
+        channel = self.channels.to(Party("edge", f"edge-{c}"), self.addresses[c])
+        return call(channel, "Orders", name)
+
+    async def _guarded(self, c: int, work: Coroutine[Any, Any, T]) -> T:
+        return await self.channels.guarded(Party("edge", f"edge-{c}"), work)
 
     async def ask(self, c: int, name: str, request: Any, seconds: float) -> Any:
         """The answer of an edge server; the call is made again until there is one.
@@ -62,13 +65,12 @@ class EdgeCalls:
         """
         end, last = time.monotonic() + seconds, "no answer"
         while (left_s := end - time.monotonic()) > 0:
-            method = call(self._channel(c), "Orders", name)
+            method = self._method(c, name)
             try:
-                return await method(request, timeout=left_s)
-            except grpc.aio.AioRpcError as error:
+                return await self._guarded(c, answered(method(request, timeout=left_s)))
+            except (grpc.aio.AioRpcError, RevokedServerError) as error:
                 last = reason_of(error)
-                if error.code() in FINAL:
-                    raise InputError(f"edge-{c}: {error.details()}") from None
+                refuse_final(c, error)
                 log.debug("edge-%d: %s", c, last)
                 await self._join(c, error, end)
             await asyncio.sleep(min(AGAIN_S, max(end - time.monotonic(), 0)))
@@ -78,30 +80,50 @@ class EdgeCalls:
         """The model of an edge server in a state."""
         end = time.monotonic() + seconds
         while True:
-            method = call(self._channel(c), "Orders", "Model")
+            method = self._method(c, "Model")
             question = pb.ModelQuestion(run=run, label=label)
             try:
                 left_s = max(end - time.monotonic(), 0.1)
-                return await fetched(method(question, timeout=left_s), MOST_MODEL)
-            except (grpc.aio.AioRpcError, BrokenPayloadError) as error:
-                final = isinstance(error, grpc.aio.AioRpcError) and error.code() in FINAL
-                if final or time.monotonic() >= end:
+                answer = method(question, timeout=left_s)
+                return await self._guarded(c, fetched(answer, MOST_MODEL))
+            except (grpc.aio.AioRpcError, BrokenPayloadError, RevokedServerError) as error:
+                wrong = isinstance(error, BrokenPayloadError)
+                if wrong or code_of(error) in FINAL or time.monotonic() >= end:
                     raise SilentEdgeError(f"edge-{c}: {reason_of(error)}") from None
                 await self._join(c, error, end)
             await asyncio.sleep(AGAIN_S)
 
     async def _join(self, c: int, error: Exception, end: float) -> None:
         """Have an edge server that was started anew join the run again."""
-        told = isinstance(error, grpc.aio.AioRpcError) and error.code() == NOT_JOINED
-        if told and self.question is not None:
-            ask, left_s = call(self._channel(c), "Orders", "Ask"), end - time.monotonic()
+        if code_of(error) == NOT_JOINED and self.question is not None:
+            ask, left_s = self._method(c, "Ask"), end - time.monotonic()
             with suppress(grpc.aio.AioRpcError):
                 await ask(self.question(), timeout=max(left_s, 0.1))
 
     async def close(self) -> None:
         """Close all channels."""
-        for _, channel in self.channels.values():
-            await channel.close()
+        await self.channels.close()
+
+
+async def answered(call: Any) -> Any:
+    """The answer of a call, which is none of asyncio's coroutines."""
+    return await call
+
+
+def refuse_final(c: int, error: Exception) -> None:
+    """Raise an error if the answer of an edge server is the same however often it is asked."""
+    if not isinstance(error, grpc.aio.AioRpcError):
+        return
+    line = f"edge-{c}: {error.details()}"
+    if error.code() in FINAL:
+        raise InputError(line) from None
+    if error.code() == WRONG_PEER:
+        raise FailedOrderError(line) from None
+
+
+def code_of(error: Exception) -> grpc.StatusCode | None:
+    """The status of a call that failed; None if it did for another reason."""
+    return error.code() if isinstance(error, grpc.aio.AioRpcError) else None
 
 
 class Portal:

@@ -25,6 +25,7 @@ from fedrt.devices.coordinator.outcomes import outcome_of
 from fedrt.devices.coordinator.world import slower_radio
 from fedrt.devices.edge.states import PLAIN, global_round_of, label_of
 from fedrt.devices.wire import messages_pb2 as pb
+from fedrt.errors import MessageError
 from fedrt.learning.remote.orders import gossip_orders
 from fedrt.messages import Raw
 from fedrt.plan import Gossip, Plan
@@ -244,10 +245,11 @@ class RemoteExecutor:
         """The distances between servers with a link, from their models, which are on their way."""
         try:
             came = self.fleet.portal.result(models)
-        except SilentEdgeError as error:
+            apart = self.evaluator.distances(came)
+        except (SilentEdgeError, MessageError) as error:
             log.warning("%s: distances are not known", error)
             return distances_of(len(links), [])
-        return compared(self.evaluator.distances(came), links & self.fleet.reachable())
+        return compared(apart, links & self.fleet.reachable())
 
     def _learn_gossip(self, planned_s: FloatArray, measured_s: FloatArray, now: int) -> None:
         """Note how the slowest link departs from what was expected of it.
@@ -306,10 +308,10 @@ class RemoteExecutor:
         self.loss_sum, self.steps, self.models = 0.0, 0, None
         try:
             models = self.fleet.portal.call(self._models(self.fleet.labels))
-        except SilentEdgeError as error:
+            self.models = self.evaluator.arrays(models)
+        except (SilentEdgeError, MessageError) as error:
             log.warning("no evaluation in global round %d: %s", t, error)
             return {"loss": loss}
-        self.models = self.evaluator.arrays(models)
         return self.evaluator.metrics(t, models, loss)
 
     async def _models(self, labels: Sequence[str]) -> list[Raw]:

@@ -17,7 +17,8 @@ from fedrt.devices.actuators.device import DeviceActuators
 from fedrt.devices.common.metrics import Metrics
 from fedrt.devices.common.settings import DeviceSettings
 from fedrt.devices.device.memory import DeviceMemory
-from fedrt.devices.security import Party, open_channel
+from fedrt.devices.security import Party, open_channel, until_revoked
+from fedrt.devices.security.connections import RECHECK_S
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.chunks import MOST_MODEL, BrokenPayloadError, chunks_of, gathered, head_of
 from fedrt.devices.wire.party import difference, is_label, own_party, words
@@ -81,6 +82,7 @@ class DeviceAgent:
         self.edge = Party("edge", f"edge-{edge}")
         given = (scenario, seed, settings.number, Path(settings.data))
         self.trainer = local_trainer(*given)
+        self.trainer.threads = settings.threads
         cpu_max_hz = float(fleet.cpu_max_hz[settings.number])
         self.actuators = DeviceActuators.open(settings, cpu_max_hz)
         self.memory: DeviceMemory | None = None
@@ -112,11 +114,19 @@ class DeviceAgent:
                 await metrics.close()
 
     async def _attend_until(self, stopped: asyncio.Task[Any]) -> bool:
-        """One stream to the edge server, until it ends or the agent stops."""
+        """One stream to the edge server, until it ends, a server is revoked or the agent stops."""
         attending = asyncio.create_task(self._attend())
+        watch = until_revoked(self.settings.files, self.edge, RECHECK_S)
+        revoked = asyncio.create_task(watch)
+        revoked.add_done_callback(lambda done: done.cancelled() or done.exception())
         try:
-            await asyncio.wait({attending, stopped}, return_when=asyncio.FIRST_COMPLETED)
-            return attending.done() and attending.result()
+            ends: set[asyncio.Task[Any]] = {attending, stopped, revoked}
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            if attending.done():
+                return attending.result()
+            if revoked.done():
+                log.warning("%s: certificate was revoked", self.edge)
+            return False
         except InputError:
             raise
         except (FedrtError, grpc.aio.AioRpcError, OSError) as error:
@@ -124,6 +134,7 @@ class DeviceAgent:
             return False
         finally:
             attending.cancel()
+            revoked.cancel()
 
     async def _attend(self) -> bool:
         """One stream to the edge server; returns when it ends, whether it was welcome."""

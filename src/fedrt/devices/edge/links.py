@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import grpc
 
-from fedrt.devices.security import Files, Party, open_channel
+from fedrt.devices.security import Channels, Files, Party, RevokedServerError
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.chunks import MOST_MODEL, BrokenPayloadError, fetched
 from fedrt.devices.wire.services import call, reason_of
@@ -48,29 +47,23 @@ class LostLinkError(FedrtError):
     """A neighbour could not be reached in time."""
 
 
+class WrongMessageError(FedrtError):
+    """A neighbour has sent what cannot be used."""
+
+
 class PeerLinks:
     """The channels of an edge server to its peers."""
 
     def __init__(self, files: Files) -> None:
-        self.files = files
-        self.channels: dict[tuple[int, str], tuple[Any, Any]] = {}
+        self.channels = Channels(files)
         self.made = Bell()
-
-    def channel(self, number: int, address: str) -> Any:
-        """The channel to a peer; another one when certificates or revocations have changed."""
-        key, stamps = (number, address), self.files.stamps()
-        held = self.channels.get(key)
-        if held is None or held[0] != stamps:
-            expect = Party("edge", f"edge-{number}")
-            held = self.channels[key] = (stamps, open_channel(address, self.files, expect))
-        return held[1]
 
     async def answering(self, peers: Iterable[pb.Peer]) -> list[int]:
         """The numbers of the peers that can be reached now."""
 
         async def answers(peer: pb.Peer) -> bool:
             try:
-                ready = self.channel(peer.number, peer.address).channel_ready()
+                ready = self.channels.to(edge_party(peer.number), peer.address).channel_ready()
                 await asyncio.wait_for(ready, ANSWER_S)
             except (TimeoutError, grpc.aio.AioRpcError):
                 return False
@@ -83,37 +76,51 @@ class PeerLinks:
     async def fetch_all(
         self, neighbours: Mapping[int, str], order: pb.MixOrder, step: int, seconds: float
     ) -> dict[int, Raw]:
-        """What all neighbours send in a gossip step; an error if one cannot be reached in time."""
+        """What all neighbours send in a gossip step.
+
+        An error if one cannot be reached in time, or sends something broken.
+        """
 
         async def one(number: int, address: str) -> Raw:
             asked = pb.Fetch(run=order.key.run, label=order.label, step=step)
             while True:
                 try:
                     return await self._fetch(number, address, asked, max(seconds, 0.1))
-                except (grpc.aio.AioRpcError, BrokenPayloadError) as error:
+                except BrokenPayloadError as error:
+                    raise WrongMessageError(f"edge-{number} sends {error}") from None
+                except (grpc.aio.AioRpcError, RevokedServerError) as error:
                     log.info("edge %d: %s", number, reason_of(error))
                     await asyncio.sleep(AGAIN_S)
 
-        tasks = [one(number, address) for number, address in neighbours.items()]
+        tasks = [asyncio.create_task(one(*each)) for each in neighbours.items()]
         try:
             found = await asyncio.wait_for(asyncio.gather(*tasks), max(seconds, 0.1))
         except TimeoutError:
             raise LostLinkError(f"not all of the neighbours {list(neighbours)} answer") from None
+        finally:
+            for task in tasks:
+                task.cancel()
         return dict(zip(neighbours, found, strict=True))
 
     async def model_of(self, number: int, address: str, run: str, label: str) -> Raw | None:
         """The model of a peer in a state; None if it cannot be had."""
         try:
             return await self._fetch(number, address, pb.Fetch(run=run, label=label), MODEL_S)
-        except (grpc.aio.AioRpcError, BrokenPayloadError) as error:
+        except (grpc.aio.AioRpcError, BrokenPayloadError, RevokedServerError) as error:
             log.info("edge %d: %s", number, reason_of(error))
             return None
 
     async def _fetch(self, number: int, address: str, asked: pb.Fetch, seconds: float) -> Raw:
-        method = call(self.channel(number, address), "Peers", "Fetch")
-        return await fetched(method(asked, timeout=seconds), MOST_MODEL)
+        peer = edge_party(number)
+        method = call(self.channels.to(peer, address), "Peers", "Fetch")
+        answer = fetched(method(asked, timeout=seconds), MOST_MODEL)
+        return await self.channels.guarded(peer, answer)
 
     async def close(self) -> None:
         """Close all channels."""
-        for _, channel in self.channels.values():
-            await channel.close()
+        await self.channels.close()
+
+
+def edge_party(number: int) -> Party:
+    """An edge server as its certificate names it."""
+    return Party("edge", f"edge-{number}")

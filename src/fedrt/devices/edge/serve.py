@@ -14,7 +14,7 @@ from fedrt.devices.actuators.leftovers import Leftovers
 from fedrt.devices.common.metrics import Metrics
 from fedrt.devices.common.settings import EdgeSettings
 from fedrt.devices.common.threads import in_thread
-from fedrt.devices.edge.links import LostLinkError, PeerLinks
+from fedrt.devices.edge.links import LostLinkError, PeerLinks, WrongMessageError
 from fedrt.devices.edge.seats import GREETING_S, GoneError, Seat
 from fedrt.devices.edge.server import EdgeNode
 from fedrt.devices.edge.states import OtherRunError
@@ -23,7 +23,7 @@ from fedrt.devices.security.gate import UnreadableMessageError
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.chunks import MOST_MESSAGE, BrokenPayloadError, pieces
 from fedrt.devices.wire.party import difference, with_model
-from fedrt.devices.wire.services import NOT_JOINED, handlers
+from fedrt.devices.wire.services import NOT_JOINED, WRONG_PEER, handlers
 from fedrt.errors import FedrtError
 from fedrt.learning.remote.process import LostModelError
 from fedrt.scenario import Scenario
@@ -203,6 +203,8 @@ def code_of(error: FedrtError) -> grpc.StatusCode:
         return grpc.StatusCode.UNAVAILABLE
     if isinstance(error, OtherRunError):
         return NOT_JOINED
+    if isinstance(error, WrongMessageError):
+        return WRONG_PEER
     return grpc.StatusCode.FAILED_PRECONDITION
 
 

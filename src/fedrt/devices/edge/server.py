@@ -15,14 +15,14 @@ import numpy as np
 
 from fedrt.devices.actuators.base import BandwidthActuator
 from fedrt.devices.common.threads import in_thread
-from fedrt.devices.edge.links import PeerLinks
+from fedrt.devices.edge.links import PeerLinks, WrongMessageError
 from fedrt.devices.edge.rounds import OpenRound
 from fedrt.devices.edge.seats import GoneError, Seat
 from fedrt.devices.edge.states import PLAIN, START, Arrays, OtherRunError, States
 from fedrt.devices.edge.uploads import note_failure, receive
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.party import difference, is_label, own_party, with_model, words
-from fedrt.errors import FedrtError, InputError
+from fedrt.errors import FedrtError, InputError, MessageError
 from fedrt.rounds import ACCEPTED, NOT_STEPPED
 from fedrt.scenario import Scenario
 
@@ -266,9 +266,12 @@ class EdgeNode:
                 limit_s = began + order.deadline_s - time.monotonic()
                 found = await self.links.fetch_all(neighbours, order, step, limit_s)
                 received += sum(map(len, found.values()))
-                if step == 0 and order.codec == PLAIN:
-                    apart = await self._apart(model, found)
-                await in_thread(model.receive, step, found)
+                try:
+                    if step == 0 and order.codec == PLAIN:
+                        apart = await self._apart(model, found)
+                    await in_thread(model.receive, step, found)
+                except MessageError as error:
+                    raise WrongMessageError(wrong_one(model, found) or str(error)) from None
             await in_thread(model.end)
             report = pb.MixReport(mix_s=time.monotonic() - began, bytes=received, apart=apart)
             await self._save(order.label, report)
@@ -291,9 +294,15 @@ class EdgeNode:
             report = pb.DistanceReport()
             for each, label in zip(order.neighbours, order.labels, strict=True):
                 theirs = await self.links.model_of(each.number, each.address, self.run, label)
-                if theirs is not None:
-                    report.numbers.append(each.number)
-                    report.distances.append(await in_thread(model.distance_to, theirs))
+                if theirs is None:
+                    continue
+                try:
+                    apart = await in_thread(model.distance_to, theirs)
+                except MessageError as error:
+                    log.warning("edge %d: its distance is not known: %s", each.number, error)
+                    continue
+                report.numbers.append(each.number)
+                report.distances.append(apart)
             return report
 
     async def model_at(self, run: str, label: str) -> bytes:
@@ -374,6 +383,14 @@ class EdgeNode:
         arrays[REMEMBERED] = np.frombuffer(told, dtype=np.uint8)
         await in_thread(self.states.save, label, arrays, report.SerializeToString())
         self.at, self.newest = label, (label, self.model.packed(arrays["models"][0]))
+
+
+def wrong_one(model: EdgeModel, messages: Mapping[int, Any]) -> str | None:
+    """The first neighbour whose message cannot be used, and why; None if all can."""
+    for number, message in messages.items():
+        if (why := model.gossip_problem(message)) is not None:
+            return f"edge-{number} sends a {why}"
+    return None
 
 
 def gossip_of(order: pb.MixOrder) -> Any:

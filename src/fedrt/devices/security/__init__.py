@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from fedrt.system.lazy import export
 
 if TYPE_CHECKING:
+    from fedrt.devices.security.connections import Channels as Channels
+    from fedrt.devices.security.connections import RevokedServerError as RevokedServerError
     from fedrt.devices.security.connections import open_channel as open_channel
     from fedrt.devices.security.connections import server_credentials as server_credentials
     from fedrt.devices.security.connections import server_name as server_name
@@ -23,7 +25,8 @@ else:
         __name__,
         {
             "connections": (
-                "open_channel server_credentials server_name until_revoked why_unavailable"
+                "Channels RevokedServerError open_channel server_credentials server_name "
+                "until_revoked why_unavailable"
             ),
             "files": "Files",
             "gate": "Gate Access caller",

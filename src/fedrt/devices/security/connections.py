@@ -6,6 +6,8 @@ import asyncio
 import logging
 import re
 import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
 import grpc
 
@@ -13,9 +15,10 @@ from fedrt.devices.security.files import Files
 from fedrt.devices.security.limits import Limits, Options
 from fedrt.devices.security.party import Party
 from fedrt.devices.security.pem import read_pem
-from fedrt.errors import InputError
+from fedrt.errors import FedrtError, InputError
 from fedrt.validation import shown
 
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
 _MEANINGS = (
     ("Hostname Verification", "shows the certificate of another party, or one that was revoked"),
@@ -30,6 +33,10 @@ _MEANINGS = (
     ("not found", "cannot be reached: no such host"),
 )
 """What gRPC says when no connection comes about, and what that means, the first that fits."""
+RECHECK_S = Limits.recheck_s
+"""How often a client looks whether the server of an open call was revoked."""
+LAST_CALLS_S = 600.0
+"""For calls on a channel that another has taken the place of, after a change of files."""
 _ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 
 
@@ -78,8 +85,8 @@ def server_name(files: Files, expect: Party) -> str:
     return expect.host_name(files.trust().generation(expect))
 
 
-async def until_revoked(files: Files, expect: Party, every_s: float = Limits.recheck_s) -> None:
-    """Return when a server's certificate is revoked: its channel is then to be closed."""
+async def until_revoked(files: Files, expect: Party, every_s: float) -> None:
+    """Return when a server's certificate is revoked: open calls to it are then to be ended."""
     trust = files.trust()
     generation = trust.generation(expect)
     while trust.generation(expect) == generation:
@@ -126,6 +133,55 @@ def open_channel(
         credentials,
         options=[*(limits or Limits()).channel_options(), *AGAIN, *(options or []), *verified],
     )
+
+
+class RevokedServerError(FedrtError):
+    """The certificate of a server was revoked while a call to it was open."""
+
+
+class Channels:
+    """Channels to servers, made anew when certificates or the list of revoked ones change."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._held: dict[tuple[Party, str], tuple[Any, grpc.aio.Channel]] = {}
+        self._watches: dict[Party, asyncio.Task[None]] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def to(self, expect: Party, address: str) -> grpc.aio.Channel:
+        """The channel to a server that must be the party `expect`."""
+        key, stamps = (expect, address), self._files.stamps()
+        held = self._held.get(key)
+        if held is None or held[0] != stamps:
+            made = open_channel(address, self._files, expect)
+            if held is not None:  # calls that are open may end
+                closing = asyncio.create_task(held[1].close(LAST_CALLS_S))
+                self._closing.add(closing)
+                closing.add_done_callback(self._closing.discard)
+            held = self._held[key] = (stamps, made)
+        return held[1]
+
+    async def guarded(self, expect: Party, work: Coroutine[Any, Any, T]) -> T:
+        """The result of a call; an error once the server's certificate is revoked meanwhile."""
+        watch = self._watches.get(expect)
+        if watch is None or watch.done():
+            watch = asyncio.create_task(until_revoked(self._files, expect, RECHECK_S))
+            self._watches[expect] = watch
+        task = asyncio.create_task(work)
+        try:
+            await asyncio.wait({task, watch}, return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return task.result()
+            raise RevokedServerError(f"{expect}: certificate was revoked")
+        finally:
+            task.cancel()
+
+    async def close(self) -> None:
+        """Close all channels."""
+        for task in (*self._watches.values(), *self._closing):
+            task.cancel()
+        for _, channel in self._held.values():
+            await channel.close()
 
 
 def why_unavailable(error: grpc.aio.AioRpcError, expect: Party) -> str:

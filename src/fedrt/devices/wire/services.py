@@ -14,6 +14,10 @@ NOT_JOINED = grpc.StatusCode.ABORTED
 """The answer of an edge server that has been started anew, and was not asked to join the run."""
 
 
+WRONG_PEER = grpc.StatusCode.DATA_LOSS
+"""The answer where another edge server has sent what cannot be used: asking again is no use."""
+
+
 class CallKind(NamedTuple):
     """One method of a service: what it takes and returns, and which of these are streams."""
 

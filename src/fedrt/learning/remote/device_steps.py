@@ -25,7 +25,7 @@ from fedrt.learning.engines.sequential import SequentialEngine
 from fedrt.learning.material import check_labels
 from fedrt.learning.models.architectures import check_trains, model_code
 from fedrt.learning.remote.orders import LocalOrder, LocalResult, ModelInputs
-from fedrt.learning.remote.parts import DRAWING, CommonParts, one_thread, open_parts
+from fedrt.learning.remote.parts import DRAWING, CommonParts, one_thread, open_parts, some_threads
 from fedrt.messages import CODEC_NAMES, Raw
 from fedrt.scenario.model import Scenario
 
@@ -87,13 +87,15 @@ class DeviceSteps:
         left: NDArray[Any] | None,
         after_step: Callable[[], None] | None,
         held: AbstractContextManager[Any],
+        threads: int | None = None,
     ) -> tuple[LocalResult, NDArray[Any] | None]:
         """What a device sends after the steps of an order, and what its message then leaves."""
         parts = self.parts
         start = parts.unpack(model, "the model")
         whole = self._order(order)
         self.engine.after_step = after_step
-        with DRAWING, model_code(parts.model.module), held:
+        count = torch.get_num_threads() if threads is None else threads
+        with DRAWING, some_threads(count), model_code(parts.model.module), held:
             began = time.monotonic()
             rows, results = self.engine.train_rows(start[None], whole)
             train_s = time.monotonic() - began

@@ -38,6 +38,8 @@ class LocalTrainer:
         """What the messages that arrived have left out; None before the first."""
         self.pending: NDArray[Any] | None = None
         """The same with the last message, of which nothing is known yet."""
+        self.threads: int | None = None
+        """How many threads of the processor training takes; None: as torch is set."""
 
     @classmethod
     def open(
@@ -114,7 +116,8 @@ class LocalTrainer:
         if order.problem is not None:
             raise MessageError(order.problem)
         held = nullcontext() if held is None else held
-        result, self.pending = self.steps.train(order, model, self.left, after_step, held)
+        given = (order, model, self.left, after_step, held, self.threads)
+        result, self.pending = self.steps.train(*given)
         return result
 
     def settle(self, accepted: bool = True) -> None:

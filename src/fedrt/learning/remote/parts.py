@@ -123,6 +123,17 @@ class CommonParts:
 
 
 @contextmanager
+def some_threads(count: int) -> Iterator[None]:
+    """Let torch use so many threads of the processor in the block, or in a function."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
 def one_thread() -> Iterator[None]:
     """Let torch use one thread in the block, or in a function.
 
@@ -130,12 +141,8 @@ def one_thread() -> Iterator[None]:
     wait for each other cost more than they bring, most of all where others want the processor. No
     number of a model depends on how many there are.
     """
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    with some_threads(1):
         yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def read_numbers(raw: Raw, what: str, size: int, dtype: np.dtype[Any]) -> Tensor:

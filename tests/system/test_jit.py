@@ -59,8 +59,8 @@ def write(folder: Path, factor: int, name: str = "Pair") -> None:
         os.utime(file, (1_000_000_000, 1_000_000_000))
 
 
-def run(folder: Path) -> str:
-    command = [sys.executable, "-c", "import kernels.outer"]
+def run(folder: Path, before: str = "") -> str:
+    command = [sys.executable, "-c", f"{before}import kernels.outer"]
     # Compiled modules would hide a change that keeps a file's date and size.
     variables = environment(folder.parent, PYTHONDONTWRITEBYTECODE="1")
     found = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=600)
@@ -86,6 +86,16 @@ def test_what_an_older_source_left_may_name_classes_that_are_no_more(tmp_path):
     write(folder, 2, "Couple")
     assert run(folder) == "11 0"
     assert run(folder) == "11 1"
+
+
+def test_without_a_folder_for_a_cache_every_process_compiles(tmp_path):
+    folder = tmp_path / "kernels"
+    folder.mkdir()
+    write(folder, 2)
+    before = "from numba.core.caching import CacheImpl as Kept\n"
+    before += "Kept._locator_classes = []\n"
+    assert [run(folder, before) for _ in range(2)] == ["11 0", "11 0"]
+    assert not [path for path in folder.rglob("*") if path.suffix != ".py"]
 
 
 def matrix_products(code: str) -> list[str]:

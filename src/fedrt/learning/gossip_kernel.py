@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from fedrt.learning.codecs.blocks_kernel import (
@@ -16,9 +15,10 @@ from fedrt.learning.codecs.blocks_kernel import (
     inverse_of,
 )
 from fedrt.messages import BLOCK
+from fedrt.system.jit import compiled
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def gossip_step(
     models: NDArray[Any],
     own: NDArray[np.float64],
@@ -47,7 +47,7 @@ def gossip_step(
             after[c, k] = total[k]
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def coded_step(
     models: NDArray[Any],
     copies: NDArray[np.float32],
@@ -69,7 +69,7 @@ def coded_step(
             models[c, k] = total[k]
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def code_blocks(
     models: NDArray[np.float32],
     copies: NDArray[np.float32],

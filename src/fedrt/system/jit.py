@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,12 +25,14 @@ def compiled(**options: Any) -> Callable[[Function], Function]:
     """A decorator like `numba.njit` whose cache is keyed by the text of all source files involved.
 
     Those are its own file, the files of this package that its module imports from, and those that
-    compiled functions among these are made of in turn.
+    compiled functions among these are made of in turn. Where nothing can be kept, as in a container
+    whose files are read-only, every process compiles for itself.
     """
 
     def wrap(function: Function) -> Function:
         dispatcher = njit(**options)(function)
-        dispatcher._cache = _SourceCache(function)
+        with suppress(RuntimeError):  # no folder of numba's can be written
+            dispatcher._cache = _SourceCache(function)
         return dispatcher
 
     return wrap

@@ -150,8 +150,16 @@ class Portal:
             future.cancel()
             raise
 
+    @staticmethod
+    async def _end_all() -> None:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
     def close(self) -> None:
-        """End the thread."""
+        """End the thread, and before it what an interrupted call has left."""
+        self.call(self._end_all())
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join(5)
         self.loop.close()

@@ -26,7 +26,7 @@ MAGIC = np.float32(1.5 * 2**23)
 MAGIC_BITS = 0x4B400000
 
 
-@compiled(cache=True, nogil=True)
+@compiled(nogil=True)
 def block_scale(greatest: Any, share: Any, most: int, f: Floats, i: Any) -> Any:  # pragma: no cover
     """The scale of a block in the bits of a bfloat16, from the bits of its greatest number.
 
@@ -41,14 +41,14 @@ def block_scale(greatest: Any, share: Any, most: int, f: Floats, i: Any) -> Any:
     return min(found, most)
 
 
-@compiled(cache=True, nogil=True)
+@compiled(nogil=True)
 def inverse_of(scale: Any, f: Floats, i: Any) -> Any:  # pragma: no cover - compiled
     """Leave the scale with these bits in `f`; return one over it, 0 for a scale of 0."""
     i[0] = scale << 16
     return np.float32(1.0) / f[0] if scale else np.float32(0.0)
 
 
-@compiled(cache=True, nogil=True)
+@compiled(nogil=True)
 def all_finite(numbers: Floats) -> bool:  # pragma: no cover - compiled
     """Whether all numbers of a vector are finite."""
     raw = numbers.view(np.int32)
@@ -58,7 +58,7 @@ def all_finite(numbers: Floats) -> bool:  # pragma: no cover - compiled
     return bool(greatest < NOT_FINITE)
 
 
-@compiled(cache=True, nogil=True)
+@compiled(nogil=True)
 def encode_blocks(
     numbers: Floats, bits: int, share: Any, most: int, scales: Any, packed: Bytes
 ) -> None:  # pragma: no cover - compiled
@@ -91,7 +91,7 @@ def encode_blocks(
         _pack(codes, bits, packed[first : first + (count * bits + 7) // 8])
 
 
-@compiled(cache=True, nogil=True)
+@compiled(nogil=True)
 def _pack(codes: Bytes, bits: int, packed: Bytes) -> None:  # pragma: no cover - compiled
     """Pack the codes of a block: the k-th has the bits from k x `bits` on, the lowest first."""
     size = len(packed)
@@ -115,7 +115,7 @@ def _pack(codes: Bytes, bits: int, packed: Bytes) -> None:  # pragma: no cover -
                 packed[g * bits + k] = (w >> np.uint64(8 * k)) & byte
 
 
-@compiled(cache=True, nogil=True)
+@compiled(nogil=True)
 def _unpack(packed: Bytes, bits: int, codes: Bytes) -> None:  # pragma: no cover - compiled
     """The codes of a block from its bytes; `codes` has room for a multiple of eight."""
     size = len(packed)
@@ -141,7 +141,7 @@ def _unpack(packed: Bytes, bits: int, codes: Bytes) -> None:  # pragma: no cover
             eights[g] = (w & low) | ((w & ~low) << one)
 
 
-@compiled(cache=True, nogil=True)
+@compiled(nogil=True)
 def decode_blocks(
     scales: Any, packed: Bytes, bits: int, numbers: Floats
 ) -> bool:  # pragma: no cover - compiled

@@ -24,7 +24,7 @@ SMALL, LEAST_HALF, MOST_HALF = np.float32(0.75), np.float32(2.0**-14), np.float3
 """Adding the first rounds to steps of 2 ** -24, those of float16 below its least normal number."""
 
 
-@compiled(cache=True, nogil=True, fastmath={"reassoc"})
+@compiled(nogil=True, fastmath={"reassoc"})
 def _square(numbers: Floats, count: int) -> Any:  # pragma: no cover - compiled
     """The sum of squares of a block, in any order."""
     found = np.float32(0)
@@ -33,7 +33,7 @@ def _square(numbers: Floats, count: int) -> Any:  # pragma: no cover - compiled
     return found
 
 
-@compiled(cache=True, nogil=True)
+@compiled(nogil=True)
 def _halve(
     whole: Floats, whole_raw: Any, coded: Floats, coded_raw: Any, count: int
 ) -> None:  # pragma: no cover - compiled
@@ -48,7 +48,7 @@ def _halve(
         coded[k] = small if abs(whole[k]) < LEAST_HALF else large
 
 
-@compiled(cache=True, nogil=True)
+@compiled(nogil=True)
 def send_rows(
     models: Floats,
     edge: NDArray[np.int64],

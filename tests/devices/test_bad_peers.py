@@ -28,8 +28,8 @@ def changed(first):
 
 
 CONTENTS = {
-    "short": (lambda message: message[:-4], "edge-1 sends a message: has 2596 bytes"),
-    "long": (lambda message: message + bytes(4), "edge-1 sends a message: has 2604 bytes"),
+    "short": (lambda message: message[:-4], "has 2596 bytes"),
+    "long": (lambda message: message + bytes(4), "has 2604 bytes"),
     "nan": (changed(np.nan), "not finite"),
     "infinite": (changed(np.inf), "not finite"),
 }

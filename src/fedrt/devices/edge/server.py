@@ -271,7 +271,7 @@ class EdgeNode:
                         apart = await self._apart(model, found)
                     await in_thread(model.receive, step, found)
                 except MessageError as error:
-                    raise WrongMessageError(wrong_one(model, found) or str(error)) from None
+                    raise WrongMessageError(str(error)) from None
             await in_thread(model.end)
             report = pb.MixReport(mix_s=time.monotonic() - began, bytes=received, apart=apart)
             await self._save(order.label, report)
@@ -281,8 +281,11 @@ class EdgeNode:
         """The distances of the model to neighbours'; one of each pair measures."""
         report = pb.DistanceReport()
         for number in sorted(n for n in theirs if n > self.number):
+            try:
+                report.distances.append(await in_thread(model.distance_to, theirs[number]))
+            except MessageError as error:
+                raise MessageError(f"edge-{number} sends a message: {error}") from None
             report.numbers.append(number)
-            report.distances.append(await in_thread(model.distance_to, theirs[number]))
         return report
 
     async def measure(self, order: pb.DistanceOrder) -> pb.DistanceReport:
@@ -383,14 +386,6 @@ class EdgeNode:
         arrays[REMEMBERED] = np.frombuffer(told, dtype=np.uint8)
         await in_thread(self.states.save, label, arrays, report.SerializeToString())
         self.at, self.newest = label, (label, self.model.packed(arrays["models"][0]))
-
-
-def wrong_one(model: EdgeModel, messages: Mapping[int, Any]) -> str | None:
-    """The first neighbour whose message cannot be used, and why; None if all can."""
-    for number, message in messages.items():
-        if (why := model.gossip_problem(message)) is not None:
-            return f"edge-{number} sends a {why}"
-    return None
 
 
 def gossip_of(order: pb.MixOrder) -> Any:

@@ -115,6 +115,13 @@ class GossipSteps:
         apart = make_format(order.codec).decode(bytes(message[:cut]), size)
         return apart, read_numbers(message[cut:], "message: its buffers", whole - size, FLOAT32)
 
+    def _read_from(self, j: int, order: GossipOrder, message: Raw) -> tuple[Tensor, Tensor]:
+        """The same, where an error names the neighbour that has sent it."""
+        try:
+            return self._read(order, message)
+        except MessageError as error:
+            raise MessageError(f"edge-{j} sends a {error}") from None
+
     def receive(self, step: int, messages: Mapping[int, Raw]) -> None:
         """Carry out a step; an error, and nothing is done, if a message is wrong or missing."""
         order = self._present()
@@ -123,7 +130,7 @@ class GossipSteps:
         missing = [j for j in order.neighbours if j not in messages]
         if missing:
             raise InputError(f"edge {self.edge}: no message of server {missing[0]} in step {step}")
-        read = [self._read(order, messages[j]) for j in order.neighbours]
+        read = [self._read_from(j, order, messages[j]) for j in order.neighbours]
         if any((step, j) not in self.sent for j in order.neighbours):
             self._code(order)
         first, rest = self.model[: self.parts.size], self.model[self.parts.size :]

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import grpc
 
-from fedrt.devices.security import Channels, Files, Party, RevokedServerError
+from fedrt.devices.security import Channels, Files, Party, RevokedServerError, ended
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.chunks import MOST_MODEL, BrokenPayloadError, fetched
 from fedrt.devices.wire.services import NOT_JOINED, WRONG_PEER, call, reason_of
@@ -152,10 +152,7 @@ class Portal:
 
     @staticmethod
     async def _end_all() -> None:
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+        await ended(*asyncio.all_tasks() - {asyncio.current_task()})
 
     def close(self) -> None:
         """End the thread, and before it what an interrupted call has left."""

@@ -17,7 +17,7 @@ from fedrt.devices.actuators.device import DeviceActuators
 from fedrt.devices.common.metrics import Metrics
 from fedrt.devices.common.settings import DeviceSettings
 from fedrt.devices.device.memory import DeviceMemory
-from fedrt.devices.security import Party, open_channel, until_revoked
+from fedrt.devices.security import Party, ended, open_channel, until_revoked
 from fedrt.devices.security.connections import RECHECK_S
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.chunks import MOST_MODEL, BrokenPayloadError, chunks_of, gathered, head_of
@@ -118,7 +118,6 @@ class DeviceAgent:
         attending = asyncio.create_task(self._attend())
         watch = until_revoked(self.settings.files, self.edge, RECHECK_S)
         revoked = asyncio.create_task(watch)
-        revoked.add_done_callback(lambda done: done.cancelled() or done.exception())
         try:
             ends: set[asyncio.Task[Any]] = {attending, stopped, revoked}
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
@@ -133,8 +132,7 @@ class DeviceAgent:
             log.info("%s: %s", self.edge.name, reason_of(error))
             return False
         finally:
-            attending.cancel()
-            revoked.cancel()
+            await ended(attending, revoked)
 
     async def _attend(self) -> bool:
         """One stream to the edge server; returns when it ends, whether it was welcome."""
@@ -173,7 +171,7 @@ class DeviceAgent:
             finally:
                 self.counts["connected"] = 0.0
                 if working is not None:
-                    working.cancel()
+                    await ended(working)
             return welcome
         finally:
             await channel.close()

@@ -92,15 +92,14 @@ class PeerLinks:
                     log.info("edge %d: %s", number, reason_of(error))
                     await asyncio.sleep(AGAIN_S)
 
-        tasks = [asyncio.create_task(one(*each)) for each in neighbours.items()]
         try:
-            found = await asyncio.wait_for(asyncio.gather(*tasks), max(seconds, 0.1))
+            async with asyncio.timeout(max(seconds, 0.1)), asyncio.TaskGroup() as group:
+                found = {each[0]: group.create_task(one(*each)) for each in neighbours.items()}
         except TimeoutError:
             raise LostLinkError(f"not all of the neighbours {list(neighbours)} answer") from None
-        finally:
-            for task in tasks:
-                task.cancel()
-        return dict(zip(neighbours, found, strict=True))
+        except ExceptionGroup as several:
+            raise several.exceptions[0] from None
+        return {number: task.result() for number, task in found.items()}
 
     async def model_of(self, number: int, address: str, run: str, label: str) -> Raw | None:
         """The model of a peer in a state; None if it cannot be had."""

@@ -18,7 +18,7 @@ from fedrt.devices.edge.links import LostLinkError, PeerLinks, WrongMessageError
 from fedrt.devices.edge.seats import GREETING_S, GoneError, Seat
 from fedrt.devices.edge.server import EdgeNode
 from fedrt.devices.edge.states import OtherRunError
-from fedrt.devices.security import Access, Gate, Limits, caller, server_credentials
+from fedrt.devices.security import Access, Gate, Limits, caller, ended, server_credentials
 from fedrt.devices.security.gate import UnreadableMessageError
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.chunks import MOST_MESSAGE, BrokenPayloadError, pieces
@@ -181,7 +181,6 @@ class EdgeServices:
         log.info("%s is connected", name)
         self.server.call(seat)
         hearing = asyncio.create_task(self.server.attend(seat))
-        hearing.add_done_callback(lambda done: done.cancelled() or done.exception())
         stopped = asyncio.create_task(self.stop.wait())
         try:
             while not hearing.done():
@@ -193,8 +192,7 @@ class EdgeServices:
                     raise GoneError("has connected again")
             await hearing
         finally:
-            hearing.cancel()
-            stopped.cancel()
+            await ended(hearing, stopped)
 
 
 def code_of(error: FedrtError) -> grpc.StatusCode:

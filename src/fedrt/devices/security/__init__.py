@@ -9,6 +9,7 @@ from fedrt.system.lazy import export
 if TYPE_CHECKING:
     from fedrt.devices.security.connections import Channels as Channels
     from fedrt.devices.security.connections import RevokedServerError as RevokedServerError
+    from fedrt.devices.security.connections import ended as ended
     from fedrt.devices.security.connections import open_channel as open_channel
     from fedrt.devices.security.connections import server_credentials as server_credentials
     from fedrt.devices.security.connections import server_name as server_name
@@ -25,7 +26,7 @@ else:
         __name__,
         {
             "connections": (
-                "Channels RevokedServerError open_channel server_credentials server_name "
+                "Channels RevokedServerError ended open_channel server_credentials server_name "
                 "until_revoked why_unavailable"
             ),
             "files": "Files",

@@ -135,6 +135,17 @@ def open_channel(
     )
 
 
+async def ended(*tasks: asyncio.Future[Any]) -> None:
+    """Cancel tasks that make calls, and wait until they have closed what they had open.
+
+    A call that is left behind lives on until Python's garbage collector finds it, in any thread,
+    perhaps after the end of its event loop.
+    """
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
 class RevokedServerError(FedrtError):
     """The certificate of a server was revoked while a call to it was open."""
 
@@ -174,12 +185,11 @@ class Channels:
                 return task.result()
             raise RevokedServerError(f"{expect}: certificate was revoked")
         finally:
-            task.cancel()
+            await ended(task)
 
     async def close(self) -> None:
         """Close all channels."""
-        for task in (*self._watches.values(), *self._closing):
-            task.cancel()
+        await ended(*self._watches.values(), *self._closing)
         for _, channel in self._held.values():
             await channel.close()
 

@@ -109,7 +109,7 @@ async def pieces(payload: Raw) -> AsyncIterator[Any]:
 
 
 async def fetched(answer: Any, most: int) -> memoryview:
-    """The payload that another party answers with."""
+    """The payload that another party answers with; the call has ended when this returns."""
     source = aiter(answer)
 
     async def piece() -> Any:
@@ -118,12 +118,18 @@ async def fetched(answer: Any, most: int) -> memoryview:
         except StopAsyncIteration:
             raise BrokenPayloadError("an answer that ends too early") from None
 
-    first = await piece()
-    if first.WhichOneof("what") != "head":
-        raise BrokenPayloadError("an answer without a head")
-
     async def chunk() -> Raw:
         found: Raw = (await piece()).chunk
         return found
 
-    return await gathered(first.head, most, chunk)
+    try:
+        first = await piece()
+        if first.WhichOneof("what") != "head":
+            raise BrokenPayloadError("an answer without a head")
+        whole = await gathered(first.head, most, chunk)
+        if await anext(source, None) is not None:
+            raise BrokenPayloadError("an answer that goes on after its payload")
+        return whole
+    finally:
+        await source.aclose()
+        answer.cancel()

@@ -12,10 +12,11 @@ import pytest
 from support.children import LIMIT_S
 from support.parties import six
 
-from fedrt.errors import InputError
+from fedrt.errors import InputError, MessageError
 from fedrt.learning.remote import (
     EdgeModel,
     EdgeModelProcess,
+    GossipOrder,
     KeptResult,
     LocalResult,
     LostModelError,
@@ -76,6 +77,22 @@ def test_averages_are_the_same_and_go_on_after_a_rest(there, tmp_path):
     assert there.distance_to(memoryview(other)) == here.distance_to(other)
     with pytest.raises(InputError, match="orders for devices"):
         there.orders(1, 0, [5], [1], None, [10])
+
+
+def test_an_error_does_not_hold_on_to_what_was_sent(there):
+    """Python's garbage collector may crash on memoryviews that are looked into; see `send`."""
+    views = [memoryview(bytearray(there.model_bytes - 4)) for _ in range(2)]
+    there.begin(GossipOrder(0, 0.5, (1,), (0.5,), 1, "none"))
+    there.message_to(1, 0)
+    with pytest.raises(MessageError) as refused:
+        there.receive(0, {1: views[0]})
+    os.kill(there._child.pid, signal.SIGKILL)
+    there._child.wait()
+    with pytest.raises(LostModelError) as lost:
+        there.receive(0, {1: views[1]})
+    for view, error in zip(views, (refused, lost), strict=True):
+        assert error.tb is not None  # its frames are still there
+        view.release()
 
 
 def test_what_is_wrong_with_a_result_is_said_across_processes(there, tmp_path):

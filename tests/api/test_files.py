@@ -12,6 +12,7 @@ import pytest
 import fedrt
 from fedrt.data.catalogue import channel_stats, load_dataset
 from fedrt.data.digest import data_digest
+from fedrt.learning.material import measure
 
 CELLS = Path(__file__).parents[2] / "results" / "cells"
 
@@ -65,6 +66,17 @@ def test_samples_are_split_into_a_file_for_each_party(tmp_path):
     assert fedrt.data_split("quickstart", out=tmp_path / "b", settings=more).normalise is None
     with pytest.raises(fedrt.InputError, match="exists already"):
         fedrt.data_split("quickstart", out=out)
+
+
+def test_a_split_has_the_numbers_of_what_is_measured(tmp_path):
+    assert fedrt.data_split("quickstart", out=tmp_path / "a").measured is None
+    measured = ["learning.model_bits=measured", "fleet.cycles_per_sample=measured"]
+    done = fedrt.data_split("quickstart", out=tmp_path / "b", settings=measured)
+    given = tomllib.loads(done.measured)
+    wanted = measure(fedrt.load_scenario("quickstart", measured))
+    found = fedrt.load_scenario("quickstart", measured).with_(**given)
+    assert not found.needs_measuring
+    assert found == wanted
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import socket
+from dataclasses import asdict
+
 import pytest
 from support.enrolment import make_site
 from support.parties import six, split
 
 from fedrt.cli import main
 from fedrt.devices.common.settings import EdgeSettings, read_settings
+from fedrt.records.directory import RunDirectory
+from fedrt.records.identity import identity_of
+from fedrt.records.options import RunOptions
 from fedrt.scenario import scenario_text
+from fedrt.studies.training import DEVICES
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +36,9 @@ def place(tmp_path_factory):
     (folder / "scenario.toml").write_text(text)
     plain = six("learning.normalise=true")
     (folder / "plain.toml").write_text(scenario_text(plain, anywhere=True))
+    bits, cycles = "learning.model_bits=measured", "fleet.cycles_per_sample=measured"
+    for name, one in (("bits.toml", bits), ("cycles.toml", cycles)):
+        (folder / name).write_text(scenario_text(six(one), anywhere=True))
     (folder / "bad.toml").write_text("listen = \n")
     (folder / "unknown.toml").write_text('scenario = "scenario.toml"\nlisten_on = "here"\n')
     (folder / "typed.toml").write_text('scenario = "scenario.toml"\nseed = "first"\n')
@@ -83,6 +93,11 @@ CASES = {
     "metrics": (f"{EDGE} --metrics 99999", "PORT or HOST:PORT"),
     "seed": (f"{EDGE} --seed -1", "seed"),
     "no normalisation": (DEVICE.replace("scenario.toml", "plain.toml"), "normalise"),
+    "bits": (EDGE.replace("scenario.toml", "bits.toml"), 'model_bits = "measured": must be a numb'),
+    "bits in a run": (COORDINATOR.replace("scenario.toml", "bits.toml"), "`fedrt data split` prin"),
+    "cycles": (DEVICE.replace("scenario.toml", "cycles.toml"), 'fleet.cycles_per_sample = "meas'),
+    "state": (f"{EDGE} --state scenario.toml", 'state = "scenario.toml": must be a folder'),
+    "state in a file": (f"{DEVICE} --state scenario.toml/a/b", "scenario.toml is none"),
     "another's data": (f"{DEVICE} --data data/device-1.npz", "is the file of device 1"),
     "server's data": (f"{DEVICE} --data data/server.npz", "is the file of the server"),
     "no data": (f"{DEVICE} --data none.npz", "fedrt data split"),
@@ -107,6 +122,47 @@ def test_a_wrong_setting_is_one_line(line, words, capsys, place):
     assert len(said.err.splitlines()) == 1
     assert words in said.err
     assert sorted(place.rglob("*")) == before
+
+
+def test_what_is_measured_is_refused_by_parties_that_start(capsys, place):
+    line = COORDINATOR.replace("scenario.toml", "bits.toml").removesuffix(" --check")
+    before = sorted(place.rglob("*"))
+    assert main([*line.split(), "--out", "run"]) == 2
+    assert "model_bits" in capsys.readouterr().err
+    assert sorted(place.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("line", "setting"), [(EDGE, "listen"), (EDGE, "metrics"), (DEVICE, "metrics")]
+)
+def test_a_port_in_use_is_one_line(line, setting, capsys, place):
+    before = sorted(place.rglob("*"))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert main([*line.split(), f"--{setting}", address]) == 2
+    said = capsys.readouterr()
+    assert said.err.splitlines() == [
+        f'{setting} = "{address}": cannot be listened on: Address already in use'
+    ]
+    assert sorted(place.rglob("*")) == before
+    assert main([*line.split(), f"--{setting}", address]) == 0
+
+
+def test_the_folder_of_another_run_is_one_line(capsys, tmp_path):
+    asked = RunOptions(engine=DEVICES)
+    for name, seed in (("same", 0), ("other", 5)):
+        identity = identity_of(six(), ["fedrt"], [seed], asdict(asked))
+        RunDirectory.create(tmp_path / name, six(), "fedrt", seed, "", asdict(asked), identity)
+    (tmp_path / "else").mkdir()
+    before = {path: path.stat() for path in tmp_path.rglob("*")}
+    line = [*COORDINATOR.split(), "--allow-code", "--out"]
+    assert main([*line, str(tmp_path / "same")]) == 0
+    capsys.readouterr()
+    for name, words in (("other", "cannot go on"), ("else", "run directory")):
+        assert main([*line, str(tmp_path / name)]) == 2
+        (said,) = capsys.readouterr().err.splitlines()
+        assert words in said
+    assert {path: path.stat() for path in tmp_path.rglob("*")} == before
 
 
 def test_all_problems_at_once(capsys):

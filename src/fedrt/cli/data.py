@@ -115,6 +115,9 @@ def run_split(args: argparse.Namespace) -> None:
     if found.normalise is not None:
         print("real devices need the statistics of all samples in the scenario:")
         print(found.normalise, end="")
+    if found.measured is not None:
+        print("and numbers in the place of what is to be measured:")
+        print(found.measured, end="")
 
 
 def _print_parts(found: DividedData) -> None:

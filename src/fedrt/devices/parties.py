@@ -30,13 +30,24 @@ LOOK_S = 0.2
 """Between two looks at whether another thread has told a party to stop."""
 
 
-def check(settings: PartySettings, *, data: bool = False) -> None:
+def check(settings: PartySettings, *, whole: bool = False) -> None:
     """Raise an error with all that keeps a party from starting.
 
-    With `data` its data file is read too, as it is by a party that starts.
+    With `whole` also with what it would find out as it starts: in its data file, on its ports.
     """
-    if problems := settings.problems() or (settings.data_problems() if data else []):
+    problems = settings.problems()
+    if whole and not problems:
+        problems = [*settings.data_problems(), *settings.port_problems()]
+    if problems:
         raise InputError(problems)
+
+
+def check_run(settings: CoordinatorSettings, path: Path, note: Callable[[str], None]) -> None:
+    """The same for a coordinator, whose run may have begun already; nothing is changed."""
+    check(settings, whole=True)
+    from fedrt.devices.coordinator.run import begun
+
+    begun(settings, path, note)
 
 
 def serve_edge(settings: EdgeSettings, stop: Event | None = None) -> None:

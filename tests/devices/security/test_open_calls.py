@@ -233,25 +233,6 @@ def test_a_file_that_lacks_the_list_of_one_authority_changes_nothing(own, tmp_pa
     assert "was revoked on" in trust.refusal(gone)
 
 
-def test_a_newer_list_is_taken_from_anybody(own, tmp_path):
-    files = own.files("device", "device-0")
-    first = read_pem(files.revoked)
-    own.revoke("device-0")
-    second = read_pem(files.revoked)
-    write_pem(files.revoked, first)
-    assert not files.receive_revocations(first)
-    assert files.receive_revocations(second)
-    assert read_pem(files.revoked) == second
-    assert not files.receive_revocations(first)
-    stranger = read_pem(make_site(tmp_path / "stranger").files("device", "x").revoked)
-    spoilt = bytearray(second)
-    spoilt[-60] ^= 1
-    for text in (stranger, bytes(spoilt), b"", b"-----BEGIN X509 CRL-----\n-----END X509 CRL-----"):
-        with pytest.raises(InputError):
-            files.receive_revocations(text)
-    assert read_pem(files.revoked) == second
-
-
 def test_a_client_learns_that_its_server_was_revoked(own):
     async def work():
         device = own.files("device", "device-0")

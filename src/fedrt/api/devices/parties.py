@@ -92,11 +92,11 @@ def coordinator(
     }
     with offered(objects.found):
         settings = read_party(CoordinatorSettings, "coordinator", scenario, given, options)
-        if check:
-            parties.check(settings, data=True)
-            return None
         name = f"devices-{settings.scenario.name}-{run_name(settings.policy, settings.seed)}"
         path = Path(settings.out or Path("runs") / name.replace("/", "-"))
+        if check:
+            parties.check_run(settings, path, note)
+            return None
         command = command_text("coordinator")
         told = _print_round if progress else None
         summary = parties.coordinate(settings, path, command, told, note, callbacks)
@@ -136,7 +136,7 @@ def edge(
     }
     settings = read_party(EdgeSettings, name, scenario, given, options)
     if check:
-        parties.check(settings, data=True)
+        parties.check(settings, whole=True)
     else:
         parties.serve_edge(settings, stop)
     return settings
@@ -185,7 +185,7 @@ def device(
     }
     settings = read_party(DeviceSettings, name, scenario, given, options)
     if check:
-        parties.check(settings, data=True)
+        parties.check(settings, whole=True)
     else:
         parties.serve_device(settings, stop)
     return settings

@@ -13,9 +13,11 @@ from fedrt.api.asked import Objects, Settings, read_scenario_asked, read_seed
 from fedrt.api.folders import Place
 from fedrt.data.catalogue import channel_stats
 from fedrt.errors import InputError
+from fedrt.scenario.classes import settings_in
 from fedrt.scenario.load import Source
 from fedrt.scenario.methods import Normalisation
-from fedrt.scenario.model import Learning
+from fedrt.scenario.model import MEASURED, Learning, Scenario
+from fedrt.system.extras import need
 from fedrt.system.files import refuse_existing, whole_folder
 from fedrt.validation import shown
 
@@ -33,6 +35,8 @@ class SplitFiles:
     normalise: str | None
     """Lines for the scenario, in TOML, with the mean and deviation of all training samples, which
     real devices need there; None where it has them, or needs none."""
+    measured: str | None
+    """The same with the numbers of what the scenario leaves to be measured of the model."""
     notes: tuple[str, ...]
 
 
@@ -62,13 +66,34 @@ def data_split(
         raise InputError("scenario.learning.device_evaluation: is not there for real devices yet")
     refuse_existing(folder)
     where = None if data_dir is None else Path(data_dir)
+    measured = _measured(asked, where)
     dataset, parts = load_divided(learning, where, edge_of_devices(asked), number)
     digest = data_digest(dataset)
     with whole_folder(folder) as temporary:
         write_files(temporary, dataset, parts, number, digest)
     sizes = tuple(parts.sizes.tolist())
-    lines = _normalisation(learning, dataset.train_images)
-    return SplitFiles(folder, sizes, len(dataset.test_labels), digest, lines, dataset.notes)
+    lines = _normalisation(learning, dataset.train_images), measured
+    return SplitFiles(folder, sizes, len(dataset.test_labels), digest, *lines, dataset.notes)
+
+
+def _measured(scenario: Scenario, data_dir: Path | None) -> str | None:
+    """The settings that are to be measured, as numbers; None if there are none."""
+    if not scenario.needs_measuring:
+        return None
+    need('"measured" settings', "torch")
+    from fedrt.learning.material import measure
+
+    found = measure(scenario, data_dir)
+    lines: list[str] = []
+    if scenario.learning != found.learning:
+        lines += ["[learning]", f"model_bits = {found.learning.model_bits!r}"]
+        if scenario.learning.model_buffers != found.learning.model_buffers:
+            lines.append(f"model_buffers = {found.learning.model_buffers}")
+    before, after = (settings_in(each.fleet, "cycles_per_sample") for each in (scenario, found))
+    cycles = [new.low for old, new in zip(before, after, strict=True) if old == MEASURED]
+    if cycles:
+        lines += ["[fleet]", f"cycles_per_sample = {cycles[0]!r}"]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _normalisation(learning: Learning, inputs: NDArray[Any]) -> str | None:

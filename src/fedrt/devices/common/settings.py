@@ -17,10 +17,13 @@ from typing import Any, TypeVar
 
 from fedrt.data.split import read_own
 from fedrt.devices.common.metrics import address_of
+from fedrt.devices.common.places import folder_problems, port_problems
 from fedrt.devices.security import Files, Party
 from fedrt.errors import InputError, reason
 from fedrt.quantities import SEED
 from fedrt.scenario import Scenario, load_scenario
+from fedrt.scenario.classes import settings_in
+from fedrt.scenario.model import MEASURED
 from fedrt.scenario.tables.fields import read_table, setting
 from fedrt.system.inputs import read_text
 from fedrt.validation import Flag, Listed, Maybe, OneOf, Real, Text, Whole, problem
@@ -55,9 +58,8 @@ class PartySettings:
     def scenario(self) -> Scenario:
         """The scenario in the party's own file."""
         found = load_scenario(self.scenario_file)
-        if found.faults is not None:
-            rule = "must not be there: what fails on real devices is not drawn"
-            raise InputError(f"scenario.faults: {rule}")
+        if lines := _unreal(found):
+            raise InputError(lines)
         return found
 
     @property
@@ -106,6 +108,12 @@ class PartySettings:
         """What is wrong with the party's data file, a line each; reads the whole of it."""
         return []
 
+    def port_problems(self) -> list[str]:
+        """The ports that another process listens on, a line each."""
+        if self.metrics is None:
+            return []
+        return port_problems("metrics", self.metrics, *address_of(self.metrics))
+
     def _check_name(self, scenario: Scenario) -> None:
         return
 
@@ -132,7 +140,11 @@ class EdgeSettings(PartySettings):
         found = [*super().problems(), *address_problems("listen", self.listen)]
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}", self.interface):
             found.append(problem("interface", self.interface, "the name of a network interface"))
-        return found
+        return [*found, *folder_problems("state", self.state)]
+
+    def port_problems(self) -> list[str]:
+        host, _, port = self.listen.rpartition(":")
+        return [*port_problems("listen", self.listen, host, int(port)), *super().port_problems()]
 
     def _check_name(self, scenario: Scenario) -> None:
         _check_number("edge", self.name, scenario.fleet.num_edges)
@@ -170,7 +182,7 @@ class DeviceSettings(PartySettings):
         found = [*super().problems(), *address_problems("edge", self.edge)]
         if not Path(self.data).is_file():
             found.append(problem("data", self.data, "a file that `fedrt data split` wrote"))
-        return found
+        return [*found, *folder_problems("state", self.state)]
 
     def data_problems(self) -> list[str]:
         return _data_problems(self, self.data, self.number)
@@ -217,6 +229,19 @@ class CoordinatorSettings(PartySettings):
 
     def data_problems(self) -> list[str]:
         return _data_problems(self, self.data, None)
+
+
+def _unreal(scenario: Scenario) -> list[str]:
+    """What a scenario has that only a simulation can, a line each."""
+    found = []
+    if scenario.faults is not None:
+        found.append("scenario.faults: must not be there: what fails on real devices is not drawn")
+    rule = "a number on real devices: `fedrt data split` prints it"
+    if scenario.learning.model_bits == MEASURED:
+        found.append(problem("scenario.learning.model_bits", MEASURED, rule))
+    if MEASURED in settings_in(scenario.fleet, "cycles_per_sample"):
+        found.append(problem("scenario.fleet.cycles_per_sample", MEASURED, rule))
+    return found
 
 
 def _data_problems(settings: PartySettings, data: str, device: int | None) -> list[str]:

@@ -24,7 +24,7 @@ from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.party import is_label
 from fedrt.errors import InputError
 from fedrt.policies import make_policy
-from fedrt.records.directory import INPUTS, RunDirectory, read_run
+from fedrt.records.directory import INPUTS, RunDirectory, SavedRun, read_run
 from fedrt.records.foreign import refuse_links
 from fedrt.records.identity import check_same, identity_of, read_identity
 from fedrt.records.options import RunOptions
@@ -41,6 +41,7 @@ log = logging.getLogger(__name__)
 
 Arrays = Mapping[str, NDArray[Any]]
 Progress = Callable[[GlobalRound], None]
+OPTIONS = RunOptions(engine=DEVICES)
 
 REHEARSAL_S = 3.0
 """How long rounds are simulated before the run, after a first one."""
@@ -82,33 +83,43 @@ def coordinate(
     from fedrt.learning.remote import Evaluator
 
     scenario, policy, seed = settings.scenario, settings.policy, settings.seed
-    options = RunOptions(engine=DEVICES)
-    identity = identity_of(scenario, [policy], [seed], asdict(options))
-    if path.exists():
-        refuse_links(path)
-        run = read_run(path)
-        if run.summary is not None:
-            return run.summary
-        check_same(path, read_identity(path, run.run), identity, note)
-    else:
+    options = asdict(OPTIONS)
+    run = begun(settings, path, note)
+    if run is None:
         make_policy(policy)
-        RunDirectory.create(path, scenario, policy, seed, command, asdict(options), identity)
+        identity = identity_of(scenario, [policy], [seed], options)
+        RunDirectory.create(path, scenario, policy, seed, command, options, identity)
+    elif run.summary is not None:
+        return run.summary
     evaluator = Evaluator.open(scenario, seed, Path(settings.data))
     directory = RunDirectory(path)
     with directory.locked():
         fleet = RealFleet(settings, run_name(path), inputs_of(evaluator), note)
         try:
             fleet.start_metrics()
-            given = (settings, directory, options, fleet, evaluator)
+            given = (settings, directory, fleet, evaluator)
             return _run(*given, progress, note, callbacks)
         finally:
             fleet.close()
 
 
+def begun(
+    settings: CoordinatorSettings, path: Path, note: Callable[[str], None]
+) -> SavedRun | None:
+    """The run in a folder, which can go on; None without one, an error if it is another run."""
+    if not path.exists():
+        return None
+    refuse_links(path)
+    run = read_run(path)
+    if run.summary is None:
+        asked = [settings.policy], [settings.seed], asdict(OPTIONS)
+        check_same(path, read_identity(path, run.run), identity_of(settings.scenario, *asked), note)
+    return run
+
+
 def _run(
     settings: CoordinatorSettings,
     directory: RunDirectory,
-    options: RunOptions,
     fleet: RealFleet,
     evaluator: Any,
     progress: Progress | None,
@@ -122,7 +133,7 @@ def _run(
     fleet.base_graph = world.base_graph
     executor = RemoteExecutor(fleet, learned, evaluator, world.base_graph)
     saved = RemoteState(executor)
-    checkpoints = open_checkpoints(directory.path, options)
+    checkpoints = open_checkpoints(directory.path, OPTIONS)
     state, records, notes = checkpoints.load(saved.state(), RunSize.of(scenario))
     for line in notes:
         note(line)
@@ -135,7 +146,7 @@ def _run(
         note(f"going on after global round {len(records)}")
     kept = read_identity(directory.path, read_run(directory.path).run)
     write_json(directory.path / INPUTS, evaluator.noted_inputs)
-    job = Job(directory, checkpoints, options, kept, callbacks)
+    job = Job(directory, checkpoints, OPTIONS, kept, callbacks)
     rehearse(scenario, seed, settings.policy)
     policy = make_policy(settings.policy)
     live = LiveFile(directory.path, fleet, learned, records)

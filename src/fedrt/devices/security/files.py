@@ -10,13 +10,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from fedrt.devices.security.certificates import party_of
 from fedrt.devices.security.party import Party
 from fedrt.devices.security.pem import (
-    parse_certificates,
     read_certificate,
     read_key,
-    read_pem,
-    write_pem,
 )
-from fedrt.devices.security.trust import Stamp, Trust, read_lists, stamp_of
+from fedrt.devices.security.trust import Stamp, Trust, stamp_of
 from fedrt.errors import InputError
 
 CA = "ca.pem"
@@ -53,21 +50,6 @@ class Files:
     def trust(self) -> Trust:
         """What these files say about other parties' certificates."""
         return Trust(self.ca, self.revoked)
-
-    def receive_revocations(self, text: bytes) -> bool:
-        """Replace the revocation list by a newer one, whoever brings it; was it newer?
-
-        Lists are signed. Raises an error about a text that is no list of the authority.
-        """
-        if self.revoked is None:
-            return False
-        authorities = parse_certificates(read_pem(self.ca), self.ca)
-        before = read_lists(read_pem(self.revoked), self.revoked, authorities)
-        offered = read_lists(text, "received list", authorities)
-        if offered.is_behind(before, authorities) or not before.is_behind(offered, authorities):
-            return False
-        write_pem(self.revoked, text)
-        return True
 
     def problems(self, expect: Party | None = None) -> list[str]:
         """What is wrong with the files, one line each; `expect` is who the party must be."""

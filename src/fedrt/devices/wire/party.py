@@ -10,6 +10,7 @@ from fedrt.records.identity import identity_of
 from fedrt.scenario import Scenario
 
 PROTOCOL = 2
+"""Raised whenever two versions could misunderstand each other, with the second number alone."""
 LABEL = re.compile(r"[0-9a-z][0-9a-z-]{0,79}")
 """Names of states and runs: they become names of files."""
 
@@ -36,7 +37,7 @@ def with_model(party: Party, model: str) -> Party:
 def difference(ours: Party, theirs: Party, who: str) -> str | None:
     """Why two parties cannot work together, in one line; None if they can.
 
-    Versions that differ in their last number only, as 0.2.0 and 0.2.1, can.
+    Versions that differ in their last number only and speak the same protocol can.
     """
     if ours.protocol != theirs.protocol:
         newer = "newer" if theirs.protocol > ours.protocol else "older"

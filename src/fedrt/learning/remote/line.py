@@ -42,7 +42,9 @@ def send(line: socket.socket, value: Any) -> None:
     except OSError:
         raise ClosedLineError from None
     finally:
-        for each in (*parts, *buffers):
+        for part in parts:
+            part.release()
+        for each in buffers:
             each.release()
 
 

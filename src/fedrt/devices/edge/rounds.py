@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fedrt.devices.edge.drafts import ReceivedUpdate
-from fedrt.devices.wire.messages_pb2 import Key, TrainOrder
+from fedrt.devices.wire.messages_pb2 import DeviceReport, Key, TrainOrder, TrainReport
 from fedrt.errors import FedrtError
+from fedrt.rounds import ACCEPTED, NOT_STEPPED
 
 if TYPE_CHECKING:
     from fedrt.learning.remote import LocalOrder
+    from fedrt.learning.remote.orders import Averaged
 
 MOST_FAILURES = 3
 """How often a device may fail in one edge round before it is taken for broken, or worse."""
@@ -76,3 +78,28 @@ class OpenRound:
     def _look(self) -> None:
         if len(self.updates.keys() | self.failures.keys()) == len(self.locals):
             self.complete.set()
+
+    def report(self, averaged: Averaged) -> TrainReport:
+        """What came of the round, for the coordinator."""
+        updates, came = self.updates, averaged.devices.tolist()
+        last_s = max((update.at_s for update in updates.values()), default=0.0)
+        slowest_s = max((each.upload.report.enforce_s for each in updates.values()), default=0.0)
+        report = TrainReport(edge_s=time.monotonic() - self.began, delivered_s=last_s)
+        report.enforce_s = self.shape_s + slowest_s
+        for each in self.order.devices:
+            update = updates.get(each.number)
+            found = DeviceReport(
+                number=each.number, refused=ACCEPTED, stepped_up=NOT_STEPPED, delivered=False
+            )
+            if update is None:
+                found.why = self.failures.get(each.number, "no update by the deadline")
+            else:
+                place = came.index(each.number)
+                found.delivered, found.upload_s = True, update.upload_s
+                found.report.CopyFrom(update.upload.report)
+                found.upload_bytes = update.length
+                found.refused = int(averaged.refused[place])
+                if averaged.stepped_up is not None:
+                    found.stepped_up = int(averaged.stepped_up[place])
+            report.devices.append(found)
+        return report

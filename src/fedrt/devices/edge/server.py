@@ -23,7 +23,6 @@ from fedrt.devices.edge.uploads import note_failure, receive
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.party import difference, is_label, own_party, with_model, words
 from fedrt.errors import FedrtError, InputError, MessageError
-from fedrt.rounds import ACCEPTED, NOT_STEPPED
 from fedrt.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -213,35 +212,14 @@ class EdgeNode:
             list(round_.locals.values()),
             results,
         )
-        came = averaged.devices.tolist()
         # As in the simulator: what a message left out is left over, also if it was an outlier.
-        self.remembered |= dict.fromkeys(came, order.label)
-        edge_s = time.monotonic() - round_.began
-        last_s = max((update.at_s for update in round_.updates.values()), default=0.0)
-        slowest_s = max((u.upload.report.enforce_s for u in round_.updates.values()), default=0.0)
-        report = pb.TrainReport(edge_s=edge_s, delivered_s=last_s)
-        report.enforce_s = round_.shape_s + slowest_s
-        for each in order.devices:
-            update = round_.updates.get(each.number)
-            found = pb.DeviceReport(
-                number=each.number, refused=ACCEPTED, stepped_up=NOT_STEPPED, delivered=False
-            )
-            if update is None:
-                found.why = round_.failures.get(each.number, "no update by the deadline")
-            else:
-                place = came.index(each.number)
-                found.delivered, found.upload_s = True, update.upload_s
-                found.report.CopyFrom(update.upload.report)
-                found.upload_bytes = update.length
-                found.refused = int(averaged.refused[place])
-                if averaged.stepped_up is not None:
-                    found.stepped_up = int(averaged.stepped_up[place])
-            report.devices.append(found)
+        self.remembered |= dict.fromkeys(averaged.devices.tolist(), order.label)
+        report = round_.report(averaged)
         await self._save(order.label, report)
         counts = self.counts
         counts["orders_total"] += 1
         counts["updates_counted_total"] += sum(each.delivered for each in report.devices)
-        counts["global_round"], counts["round_seconds"] = float(order.key.t + 1), edge_s
+        counts["global_round"], counts["round_seconds"] = float(order.key.t + 1), report.edge_s
         return report
 
     async def mix(self, order: pb.MixOrder) -> pb.MixReport:

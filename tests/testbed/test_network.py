@@ -78,7 +78,7 @@ def test_without_netem_it_says_so_and_goes_on(layout):
 
 
 def test_without_its_tcp_it_says_so_and_goes_on(layout):
-    machine = Machine(missing="tcp_congestion_control")
+    machine = Machine(missing="congctl")
     network = Network(layout, run=machine)
     network.up()
     assert network.missing == [

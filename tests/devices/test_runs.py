@@ -26,6 +26,7 @@ from fedrt.records.checkpoint import Checkpoints
 from fedrt.records.directory import read_run
 from fedrt.runs.executor import SimulatedExecutor
 from fedrt.runs.loop import run_rounds
+from fedrt.world.fleet import edge_of_devices
 from fedrt.world.simulated import SimulatedWorld
 
 NORMED = (
@@ -301,6 +302,35 @@ def test_an_edge_server_that_restarts_goes_on_from_its_states(tmp_path):
     last = edge_models(tmp_path, 2)[2, "mix"]
     for c in range(2):
         np.testing.assert_array_equal(last[c], models[2, "mix"][c])
+
+
+def test_a_run_goes_on_without_an_edge_server_that_does_not_come_back(tmp_path, monkeypatch):
+    """It is waited for once in each round, and not for its model again."""
+    monkeypatch.setattr("fedrt.devices.edge.links.ANSWER_S", 0.3)
+    monkeypatch.setattr("fedrt.devices.coordinator.fleet.ANSWER_S", 2.0)
+    monkeypatch.setattr("fedrt.devices.coordinator.executor.GRACE_S", 1.0)
+    scenario, trained, gone, came = six(), DeviceAgent._trained, Event(), []
+    theirs = edge_of_devices(scenario) == 1
+
+    def train(self, job):
+        if theirs[self.settings.number] and job.order.key.t == 1 and not gone.is_set():
+            gone.set()
+            fleet.cut("edge-1")
+        return trained(self, job)
+
+    monkeypatch.setattr(DeviceAgent, "_trained", train)
+    with running(tmp_path, scenario) as fleet:
+        fleet.start_all()
+        summary = fleet.coordinate(
+            progress=lambda done: came.extend(turn.outcome for turn in done.edge_rounds),
+            least_deadline_s=5.0,
+            deadline_factor=1.0,
+        )
+    assert summary["global_rounds"] == 3
+    assert came[0].delivered.all()
+    for outcome in came[4:]:
+        assert set(outcome.device[outcome.delivered].tolist()) <= set(np.flatnonzero(~theirs))
+    assert came[-1].delivered.any()
 
 
 def test_another_scenario_is_one_line(tmp_path):

@@ -31,7 +31,7 @@ def measured_distances(fleet: RealFleet, key: pb.Key, linked: BoolMatrix) -> Mod
 
 async def _measure(fleet: RealFleet, key: pb.Key, pairs: BoolMatrix) -> list[Any]:
     async def one(c: int) -> Any:
-        others = [int(j) for j in np.flatnonzero(pairs[c]) if j > c]
+        others = [int(j) for j in np.flatnonzero(pairs[c] & fleet.answered) if j > c]
         if not others or not fleet.answered[c]:
             return c, [], []
         order = pb.DistanceOrder(

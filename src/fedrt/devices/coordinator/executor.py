@@ -127,6 +127,7 @@ class RemoteExecutor:
                 report = await self.fleet.calls.ask(c, "Train", order, deadline_s + GRACE_S)
             except SilentEdgeError as error:
                 log.warning("%s: its devices are left out of this round", error)
+                self.fleet.answered[c] = False  # nobody waits for it again before the next round
                 return None
             self.fleet.labels[c] = label
             return report
@@ -311,7 +312,7 @@ class RemoteExecutor:
             self.models = self.evaluator.arrays(models)
         except (SilentEdgeError, MessageError) as error:
             log.warning("no evaluation in global round %d: %s", t, error)
-            return {"loss": loss}
+            return self.evaluator.unknown(loss)
         return self.evaluator.metrics(t, models, loss)
 
     async def _models(self, labels: Sequence[str]) -> list[Raw]:

@@ -80,19 +80,24 @@ class Evaluator:
         `models` are those of all edge servers by their numbers, `loss` is that of `mean_loss`.
         Measures are NaN in rounds without evaluation.
         """
-        held = self._read(models)
-        apart = distance_to_average(held[:, : self.parts.size])
-        metrics = {"loss": loss, "consensus": apart}
-        names = measure_names(self.parts.method.task)
+        held, names = self._read(models), measure_names(self.parts.method.task)
+        found: Sequence[float] = [np.nan] * len(names)
         if is_evaluated(self.parts.scenario, t):
             with model_code(self.parts.model.module):
                 found = measure_models(self.evaluate, held)
-            metrics |= dict(zip(names, found, strict=True))
-        else:
-            metrics |= dict.fromkeys(names, np.nan)
+        apart = distance_to_average(held[:, : self.parts.size])
+        return self._timed(loss, apart, dict(zip(names, found, strict=True)))
+
+    def unknown(self, loss: float) -> dict[str, float]:
+        """What is recorded where the models have not come: the loss, and nothing of them."""
+        return self._timed(
+            loss, np.nan, dict.fromkeys(measure_names(self.parts.method.task), np.nan)
+        )
+
+    def _timed(self, loss: float, apart: float, measures: dict[str, float]) -> dict[str, float]:
         now = time.monotonic()
-        metrics["wall_s"], self.began = now - self.began, now
-        return metrics
+        wall_s, self.began = now - self.began, now
+        return {"loss": loss, "consensus": apart, **measures, "wall_s": wall_s}
 
     def distances(self, models: Sequence[Raw]) -> NDArray[np.float64]:
         """How far every two of the edge servers' models are apart."""

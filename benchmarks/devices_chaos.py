@@ -12,7 +12,6 @@ every gossip. An update must not be in two averages of the run that was kept.
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import sys
 import tempfile
@@ -21,7 +20,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from devices_fleet import CuttingProxy, Fleet, machine, small
+from devices_fleet import CuttingProxy, Fleet, machine, small, tell
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from support.replayed import check_run
@@ -133,10 +132,7 @@ def main() -> None:
         found = {**campaign.state(), "wall_s": round(time.monotonic() - began, 1)}
         found |= check_run(folder, scenario)
         found |= {"devices": 2 * args.devices, "edges": 2, "machine": machine()}
-    text = json.dumps(found, indent=1)
-    print(text)
-    if args.save is not None:
-        args.save.write_text(text + "\n")
+    tell(found, args.save)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ Certificates and data files are made on the spot. Used by the benchmarks of real
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -45,6 +46,14 @@ def small(edges: int, devices: int, rounds: int, *settings: str) -> Scenario:
     clusters = f"fleet.cluster_sizes={[devices] * edges}"
     length = f"rounds={{global_rounds={rounds},edge_rounds=2,local_steps=2,gossip_steps=2}}"
     return load_scenario("quickstart", [sizes, clusters, length, *SMALL, *settings])
+
+
+def tell(found: dict[str, Any], save: Path | None) -> None:
+    """Print what was measured, and write it to a file if there is to be one."""
+    text = json.dumps(found, indent=1)
+    print(text)
+    if save is not None:
+        save.write_text(text + "\n")
 
 
 def free_port() -> int:

@@ -35,7 +35,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from devices_fleet import Fleet, environment, free_port, machine, resident_bytes, small
+from devices_fleet import Fleet, environment, free_port, machine, resident_bytes, small, tell
 
 from fedrt.api.results import RunResult
 from fedrt.devices.security import Party
@@ -276,10 +276,7 @@ def main() -> None:
         "rounds of FedRT in one of Flower": round(ratio),
         "machine": began,
     }
-    text = json.dumps(found, indent=1)
-    print(text)
-    if args.save is not None:
-        args.save.write_text(text + "\n")
+    tell(found, args.save)
 
 
 if __name__ == "__main__":

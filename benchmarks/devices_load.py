@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import sys
 import tempfile
 import time
@@ -22,7 +21,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from devices_fleet import Fleet, children_of, machine, small
+from devices_fleet import Fleet, children_of, machine, small, tell
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from support.fake_device import FakeCoordinator, FakeDevice, device
@@ -152,10 +151,7 @@ def main() -> None:
         finally:
             fleet.close()
     found |= {"idle_agent_before_torch_mb": agent_mb, "machine": machine()}
-    text = json.dumps(found, indent=1)
-    print(text)
-    if args.save is not None:
-        args.save.write_text(text + "\n")
+    tell(found, args.save)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import random
 import re
 import socket
@@ -38,7 +37,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from devices_fleet import Fleet, machine, small
+from devices_fleet import Fleet, machine, small, tell
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from support.fake_device import FakeCoordinator, FakeDevice, device
@@ -259,10 +258,7 @@ def main() -> None:
     parser.add_argument("--save", type=Path)
     args = parser.parse_args()
     found = measure(args.rounds) | {"machine": machine()}
-    text = json.dumps(found, indent=1)
-    print(text)
-    if args.save is not None:
-        args.save.write_text(text + "\n")
+    tell(found, args.save)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from devices_fleet import machine
+from devices_fleet import machine, tell
 
 from fedrt.devices.actuators.base import CpuActuator, UplinkShare
 from fedrt.devices.actuators.cgroup import CgroupQuota, find_home
@@ -377,10 +377,7 @@ def main() -> None:
         "cpu": cpu(args.repeats),
         "machine": machine(),
     }
-    text = json.dumps(found, indent=1)
-    print(text)
-    if args.save is not None:
-        args.save.write_text(text + "\n")
+    tell(found, args.save)
 
 
 if __name__ == "__main__":

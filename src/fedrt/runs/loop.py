@@ -99,7 +99,7 @@ def run_rounds(
         bps = run.backhaul_bps(t)
         belief = belief.update(bps > 0)
         distances, error = belief.distances, belief.mean_error
-        backhaul = see_backhaul(world.scenario, bps, distances.believed)
+        backhaul = see_backhaul(world.scenario, bps, distances.believed, world.gossip_latency_s)
         last_r = world.scenario.rounds.edge_rounds - 1
         done.append(run.edge_round(t, last_r, ledger, least, backhaul))
         last = done[-1]

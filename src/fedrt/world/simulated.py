@@ -48,6 +48,7 @@ class SimulatedWorld:
         self.overheads = scenario.overheads or Overheads()
         self.gossip_bits *= self.overheads.header_factor
         self.upload_bits *= self.overheads.header_factor
+        self.gossip_latency_s = self.overheads.round_trip_s
         downlink = scenario.downlink is not None
         self.overhead_s = self.overheads.of_an_edge_round_s(downlink=downlink)
         self._downlink_snr: FloatArray | None = None

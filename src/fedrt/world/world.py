@@ -38,6 +38,11 @@ class World(Protocol):
         ...
 
     @property
+    def gossip_latency_s(self) -> float:
+        """What a gossip step takes beyond the bits of its messages."""
+        ...
+
+    @property
     def cycles(self) -> FloatArray:
         """For each device, the CPU cycles of one edge round's local steps."""
         ...

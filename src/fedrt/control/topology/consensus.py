@@ -42,17 +42,20 @@ def consensus_limit(base_graph: BoolMatrix, distance: FloatArray, kappa: float) 
     return base + kappa * (full - base)
 
 
-def see_backhaul(scenario: Scenario, bps: FloatArray, distance: FloatArray) -> Backhaul:
+def see_backhaul(
+    scenario: Scenario, bps: FloatArray, distance: FloatArray, latency_s: float | None = None
+) -> Backhaul:
     """The backhaul that a policy observes: link speeds, distances and the consensus limit.
 
     Where all distances are zero nothing is known about the pairs and nothing may be pruned: every
-    link then counts the same and the limit is what the base graph leaves.
+    link then counts the same and the limit is what the base graph leaves. A gossip step takes
+    `latency_s` beyond its bits, by default the scenario's round trip.
     """
     kappa = scenario.control.kappa
     if not distance.any():
         distance, kappa = 1.0 - np.eye(len(distance)), 0.0
-    overheads = scenario.overheads
-    latency_s = 0.0 if overheads is None else overheads.round_trip_s
+    if latency_s is None:
+        latency_s = 0.0 if scenario.overheads is None else scenario.overheads.round_trip_s
     limit = consensus_limit(bps > 0, distance, kappa)
     return Backhaul(bps, distance, limit, latency_s=latency_s)
 

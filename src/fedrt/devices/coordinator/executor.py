@@ -20,7 +20,7 @@ from fedrt.cost.round import price
 from fedrt.devices.coordinator.distances import compared, distances_of, measured_distances
 from fedrt.devices.coordinator.edges import SilentEdgeError
 from fedrt.devices.coordinator.fleet import RealFleet
-from fedrt.devices.coordinator.learned import Learned
+from fedrt.devices.coordinator.learned import GossipStep, Learned
 from fedrt.devices.coordinator.outcomes import outcome_of
 from fedrt.devices.coordinator.world import slower_radio
 from fedrt.devices.edge.states import PLAIN, global_round_of, label_of
@@ -95,6 +95,7 @@ class RemoteExecutor:
             )
         if plan.gossip is not None:
             outcome = self._mixed(seen, plan.gossip, outcome)
+            self.learn_gossip(seen, plan, outcome)
         return outcome
 
     # ---- training
@@ -232,8 +233,6 @@ class RemoteExecutor:
                 ]
                 outcome = replace(outcome, distances=distances_of(seen.num_edges, found))
             self.linked = gossip.links
-            now = seen.t * self.scenario.rounds.edge_rounds + seen.r
-            self._learn_gossip(planned_s, measured_s, now)
         except SilentEdgeError as error:
             log.warning("no gossip in global round %d: %s", seen.t, error)
             measured_s = np.zeros(seen.num_edges)
@@ -252,17 +251,22 @@ class RemoteExecutor:
             return distances_of(len(links), [])
         return compared(apart, links & self.fleet.reachable())
 
-    def _learn_gossip(self, planned_s: FloatArray, measured_s: FloatArray, now: int) -> None:
-        """Note how the slowest link departs from what was expected of it.
-
-        Every server waits for its neighbours in each step, and so all of them for the slowest
-        link: the times of others tell nothing of their own.
-        """
-        longest_s = float(planned_s.max(initial=0.0))
-        if longest_s > SHORTEST_S:
-            ratio = float(measured_s.max()) / longest_s
-            for c in np.flatnonzero(planned_s >= longest_s * (1 - 1e-9)).tolist():
-                self.learned.backhaul[c].add(self.learned.backhaul[c].value * ratio, now)
+    def learn_gossip(self, seen: Observation, plan: Plan, outcome: Outcome) -> None:
+        """Note what the slowest link took for a gossip, and what the scenario lets expect."""
+        planned_s, measured_s = outcome.planned.backhaul_s, outcome.cost.backhaul_s
+        longest_s, took_s = float(planned_s.max(initial=0.0)), float(measured_s.max(initial=0.0))
+        if plan.gossip is None or seen.backhaul is None or took_s <= 0:
+            return
+        steps, links = plan.gossip.steps, plan.gossip.links
+        servers = np.flatnonzero(planned_s >= longest_s * (1 - 1e-9))
+        factors = np.where(links, self.learned.backhaul_factor(), 0.0)[np.ix_(servers, servers)]
+        factor = float(factors.max(initial=0.0)) or 1.0
+        transfer_s = (longest_s / max(steps, 1) - seen.backhaul.latency_s) / factor
+        if transfer_s > SHORTEST_S:
+            overheads = self.scenario.overheads
+            trip_s = 0.0 if overheads is None else overheads.round_trip_s
+            step = GossipStep(transfer_s, took_s / steps - trip_s, tuple(servers.tolist()))
+            self.learned.add_gossip(step, seen.t * self.scenario.rounds.edge_rounds + seen.r)
 
     async def _mix(
         self, seen: Observation, gossip: Gossip, orders: Sequence[Any], planned_s: FloatArray

@@ -142,6 +142,7 @@ def _run(
         for record in records:
             for turn in record:
                 executor.learn(turn.seen, turn.outcome)
+                executor.learn_gossip(turn.seen, turn.plan, turn.outcome)
                 executor.learn_overhead(turn.outcome)
         note(f"going on after global round {len(records)}")
     kept = read_identity(directory.path, read_run(directory.path).run)

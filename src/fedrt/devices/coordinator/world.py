@@ -48,6 +48,10 @@ class MeasuredWorld:
         return self._expected.gossip_bits
 
     @property
+    def gossip_latency_s(self) -> float:
+        return self._expected.gossip_latency_s + self._learned.gossip_latency_s
+
+    @property
     def cycles(self) -> FloatArray:
         return self._expected.cycles
 

@@ -85,9 +85,11 @@ class EdgeModel:
         """Read a message and gossip once for nothing: what has to be compiled then is."""
         form, numbers = make_format(CODEC), torch.zeros(64, dtype=self.parts.first_model.dtype)
         form.decode(form.encode(numbers), len(numbers))
-        steps, neighbour = GossipSteps(self.parts, self.edge), 0 if self.edge else 1
-        steps.begin(GossipOrder(0, 0.5, (neighbour,), (0.5,), 1), self.parts.first_model)
-        steps.receive(0, {neighbour: steps.message_to(neighbour, 0)})
+        neighbour = 0 if self.edge else 1
+        for more in ((), (CODEC, (0.5,))):
+            steps = GossipSteps(self.parts, self.edge)
+            steps.begin(GossipOrder(0, 0.5, (neighbour,), (0.5,), 1, *more), self.parts.first_model)
+            steps.receive(0, {neighbour: steps.message_to(neighbour, 0)})
 
     @property
     def model_digest(self) -> str:

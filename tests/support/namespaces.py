@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import subprocess
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
+from fedrt.devices.actuators.netlink import HtbClasses
 from fedrt.devices.actuators.tc import TrafficError
+
+NETWORK = 0x40000000
+"""CLONE_NEWNET, for setns."""
 
 
 @contextmanager
@@ -55,3 +62,19 @@ def runner(inside):
         return done.stdout
 
     return command
+
+
+def classes_in(inside):
+    """What opens the classes of HTB in a namespace: the socket stays in that of its maker."""
+
+    def enter_and_open(interface):
+        libc = ctypes.CDLL(None, use_errno=True)
+        with Path(inside[-1].removeprefix("--net=")).open() as file:
+            assert libc.setns(file.fileno(), NETWORK) == 0, os.strerror(ctypes.get_errno())
+        return HtbClasses(interface)
+
+    def classes_on(interface):
+        with ThreadPoolExecutor(1) as thread:  # only this thread enters the namespace
+            return thread.submit(enter_and_open, interface).result()
+
+    return classes_on

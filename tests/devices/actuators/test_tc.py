@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import re
 import signal
+import struct
 import subprocess
 import sys
 import textwrap
 import uuid
+from types import SimpleNamespace
 
 import pytest
 from support.children import LIMIT_S
-from support.namespaces import namespace, runner
+from support.namespaces import classes_in, namespace, runner
 
 from fedrt.devices.actuators.base import UplinkShare
 from fedrt.devices.actuators.leftovers import Leftovers
-from fedrt.devices.actuators.tc import TrafficControl, address_of, clean_tc
+from fedrt.devices.actuators.netlink import ERROR, HEADER, ClassRate, HtbClasses
+from fedrt.devices.actuators.tc import TrafficControl, TrafficError, address_of, clean_tc
 
 PORT = 7100
 
@@ -43,8 +46,9 @@ def namespaces():
 def test_rates_are_set_read_back_and_undone(namespaces, tmp_path):
     run = runner(namespaces)
     before = run(["tc", "qdisc"], ""), run(["ip", "-o", "link"], "")
-    traffic = TrafficControl("uplink0", PORT, Leftovers(tmp_path), run)
-    other = TrafficControl("uplink0", PORT + 1, Leftovers(tmp_path / "other"), run)
+    inside = run, classes_in(namespaces)
+    traffic = TrafficControl("uplink0", PORT, Leftovers(tmp_path), *inside)
+    other = TrafficControl("uplink0", PORT + 1, Leftovers(tmp_path / "other"), *inside)
     traffic.open()
     other.open()
     traffic.apply([UplinkShare(0, 1_234_567.0, "10.0.0.2"), UplinkShare(1, 5e6, "2001:db8::2")])
@@ -60,6 +64,87 @@ def test_rates_are_set_read_back_and_undone(namespaces, tmp_path):
     other.undo()
     assert (run(["tc", "qdisc"], ""), run(["ip", "-o", "link"], "")) == before
     assert not Leftovers(tmp_path).path.exists()
+
+
+@pytest.mark.parametrize("rate_bps", [8e3, 1_234_567.0, 3_333_333.0, 7.7e7, 4e10])
+def test_the_kernel_is_told_what_tc_would_tell_it(namespaces, tmp_path, rate_bps):
+    """A class that `tc` makes at a rate and one that is changed to it look the same to `tc`."""
+    run = runner(namespaces)
+    traffic = TrafficControl("uplink0", PORT, Leftovers(tmp_path), run, classes_in(namespaces))
+    traffic.open()
+
+    def shown():
+        return run(["tc", "-d", "class", "show", "dev", f"fedrt{PORT}", "classid", "1:10"], "")
+
+    traffic.apply([UplinkShare(0, rate_bps, "10.0.0.2")])
+    made = shown()
+    traffic.apply([UplinkShare(0, 3e6, "10.0.0.2")])
+    other = shown()
+    traffic.apply([UplinkShare(0, rate_bps, "10.0.0.2")])
+    assert "rate 3Mbit ceil 3Mbit" in other
+    assert shown() == made
+    traffic.undo()
+
+
+def test_many_rates_are_set_at_once(namespaces, tmp_path):
+    run = runner(namespaces)
+    traffic = TrafficControl("uplink0", PORT, Leftovers(tmp_path), run, classes_in(namespaces))
+    traffic.open()
+    for factor in (1.0, 2.0):
+        wanted = {f"10.0.{n // 200}.{n % 200 + 2}": factor * (1e6 + n) for n in range(400)}
+        rates = enumerate(wanted.items())
+        traffic.apply([UplinkShare(n, rate, address) for n, (address, rate) in rates])
+        assert traffic.rates_bps() == pytest.approx(wanted, rel=1e-4)
+    traffic.undo()
+
+
+def test_a_class_that_is_gone_is_said(namespaces, tmp_path):
+    run = runner(namespaces)
+    traffic = TrafficControl("uplink0", PORT, Leftovers(tmp_path), run, classes_in(namespaces))
+    traffic.open()
+    traffic.apply([UplinkShare(0, 1e6, "10.0.0.2")])
+    run(["ip", "link", "del", f"fedrt{PORT}"], "")
+    with pytest.raises(TrafficError, match=f"fedrt{PORT}: rates cannot be set: .*device"):
+        traffic.apply([UplinkShare(0, 2e6, "10.0.0.2")])
+    traffic.undo()
+
+
+def test_classes_that_could_not_be_made_are_made_in_the_next_round(namespaces, tmp_path):
+    inside, fails = runner(namespaces), []
+
+    def run(words, lines):
+        if fails and "10.0.0.2" in lines:
+            raise TrafficError(fails.pop())
+        return inside(words, lines)
+
+    traffic = TrafficControl("uplink0", PORT, Leftovers(tmp_path), run, classes_in(namespaces))
+    traffic.open()
+    fails.append("no memory")
+    with pytest.raises(TrafficError, match="no memory"):
+        traffic.apply([UplinkShare(0, 1e6, "10.0.0.2")])
+    traffic.apply([UplinkShare(0, 2e6, "10.0.0.2")])
+    assert traffic.rates_bps() == pytest.approx({"10.0.0.2": 2e6}, rel=1e-3)
+    assert traffic.is_quick([UplinkShare(0, 3e6, "10.0.0.2")])
+    assert not traffic.is_quick([UplinkShare(0, 3e6, "10.0.0.3")])
+    assert not traffic.is_quick([])  # a class has to go
+    traffic.undo()
+
+
+def test_late_answers_to_earlier_messages_are_left_out():
+    """An answer to message 1, whose time was up, comes before the one to message 2."""
+
+    def answer(number, error):
+        body = struct.pack("=i", -error)
+        return HEADER.pack(HEADER.size + len(body), ERROR, 0, number, 0) + body
+
+    classes = object.__new__(HtbClasses)
+    answers = iter([answer(1, 5), answer(2, 0)])
+    classes._index, classes._number = 7, 1
+    classes._socket = SimpleNamespace(send=lambda data: None, recv=lambda size: next(answers))
+    classes.change({16: ClassRate(1e6, 125, 1518)})
+    answers = iter([answer(3, 2)])
+    with pytest.raises(OSError, match="No such file"):
+        classes.change({16: ClassRate(1e6, 125, 1518)})
 
 
 RECEIVER = textwrap.dedent("""
@@ -94,7 +179,7 @@ def test_packets_are_counted_as_they_are_on_the_wire(namespaces, tmp_path):
         run(["ip", "address", "add", "10.9.0.1/24", "dev", "uplink0"], "")
         for step in ("address add 10.9.0.2/24 dev uplink1", "link set uplink1 up"):
             subprocess.run([*there, "ip", *step.split()], check=True)
-        traffic = TrafficControl("uplink0", PORT, Leftovers(tmp_path), run)
+        traffic = TrafficControl("uplink0", PORT, Leftovers(tmp_path), run, classes_in(namespaces))
         traffic.open()
         traffic.apply([UplinkShare(0, 5e7, "10.9.0.2")])
         receiver = [*namespaces, sys.executable, "-c", RECEIVER]

@@ -29,6 +29,14 @@ class BandwidthActuator:
     def apply(self, shares: Sequence[UplinkShare]) -> None:
         """Set the rates of a round, before its first byte; those of the last round go."""
 
+    def is_quick(self, shares: Sequence[UplinkShare]) -> bool:
+        """Whether `apply` would take no longer than a call of the kernel."""
+        return True
+
+    def holds(self, share: UplinkShare) -> bool:
+        """Whether a device is held to this rate already."""
+        return True
+
     def add(self, share: UplinkShare) -> None:
         """Set the rate of one device more, which came later or from another address."""
 

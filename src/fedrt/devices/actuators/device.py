@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -55,10 +56,8 @@ class DeviceActuators:
         The report gets the seconds that this took, and afterwards the joules of the block, if
         there is a meter.
         """
-        began = time.monotonic()
         of_full = min(order.cpu_hz / self.cpu_max_hz, 1.0) if order.cpu_hz > 0 else 1.0
-        self._hold(of_full * self.cpu_share, order.local_steps)
-        report.enforce_s = time.monotonic() - began
+        report.enforce_s = self._hold(of_full * self.cpu_share, order.local_steps)
         if self.meter is not None:
             self.meter.start()
         try:
@@ -72,15 +71,19 @@ class DeviceActuators:
             except OSError as error:
                 log.warning("cpu: the share of this round stays: %s", error)
 
-    def _hold(self, share: float, steps: int) -> None:
-        """Hold the CPU to a share, and say if it is another one."""
+    def _hold(self, share: float, steps: int) -> float:
+        """Hold the CPU to a share, and say if it is another one; the seconds until it is held."""
+        began = time.monotonic()
         try:
-            found = self.cpu.apply(share, steps)
+            with urgent():
+                found = self.cpu.apply(share, steps)
+                held_s = time.monotonic() - began  # others may go first again after the block
         except OSError as error:
             log.warning("cpu: the planned frequency is not enforced: %s", error)
-            return
+            return time.monotonic() - began
         if found > CLOSE * share and type(self.cpu) is not CpuActuator:
             log.warning("cpu: a share of %.3f was asked for, and is %.3f", share, found)
+        return held_s
 
     def begin_upload(self, order: Order) -> None:
         """Set the rate of the upload that follows."""
@@ -90,3 +93,22 @@ class DeviceActuators:
         """Leave the machine as it was."""
         self.bandwidth.undo()
         self.cpu.close()
+
+
+@contextmanager
+def urgent() -> Iterator[None]:
+    """Let this thread have a core at once in the block, where the machine allows it.
+
+    Others may train on the same machine, and each file that is written is a chance for them to go
+    first.
+    """
+    try:
+        before, usual = os.sched_getscheduler(0), os.sched_getparam(0)
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+    except (OSError, AttributeError):  # not allowed, or no Linux
+        yield
+        return
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, before, usual)

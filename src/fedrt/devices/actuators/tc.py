@@ -22,7 +22,8 @@ from typing import Any
 
 from fedrt.devices.actuators.base import BandwidthActuator, UplinkShare
 from fedrt.devices.actuators.leftovers import Leftovers
-from fedrt.errors import FedrtError
+from fedrt.devices.actuators.netlink import ClassRate, HtbClasses
+from fedrt.errors import FedrtError, reason
 
 log = logging.getLogger(__name__)
 
@@ -43,9 +44,8 @@ FREE_CLASS, FREE_BPS = 1, 1e10
 """Of packets that only acknowledge: at an upload's rate they would hold up what is sent there."""
 SMALL, LENGTH_AT = "0xff80", (2, 4)
 """They have fewer than 128 bytes; where a packet says that, in IP of both versions."""
-UNITS = {"bit": 1.0, "Kbit": 1e3, "Mbit": 1e6, "Gbit": 1e9, "Tbit": 1e12}
 CLOSE = 0.01
-"""A rate that is read back may differ by this part: tc prints it rounded."""
+"""A rate that is read back may differ by this part: the kernel counts whole bytes per second."""
 
 Run = Callable[[Sequence[str], str], str]
 
@@ -77,15 +77,18 @@ class TrafficControl(BandwidthActuator):
         port: int,
         leftovers: Leftovers,
         run: Run = run_command,
+        classes_on: Callable[[str], HtbClasses] = HtbClasses,
     ) -> None:
         self._interface, self._port, self._leftovers, self._run = interface, port, leftovers, run
+        self._classes_on = classes_on
+        self._classes: HtbClasses | None = None
         self._ifb = f"fedrt{port}"
         self._packet_bytes = 0
         """Of the longest packet on the wire; known once the interface has been looked at."""
         self._class_of: dict[str, int] = {}
         """The minor number of the class of every address; also the filter's priority."""
         self._rate_of: dict[int, UplinkShare] = {}
-        self._is_up, self._lock = False, Lock()
+        self._lock = Lock()
 
     @property
     def what(self) -> dict[str, Any]:
@@ -117,7 +120,10 @@ class TrafficControl(BandwidthActuator):
                 f" action mirred egress redirect dev {ifb}"
             )
         self._batch(lines)
-        self._is_up = True
+        try:
+            self._classes = self._classes_on(ifb)
+        except OSError as error:
+            raise TrafficError(f"{ifb}: the kernel does not answer: {reason(error)}") from None
 
     def _mtu(self) -> int:
         said = self._run(["ip", "-o", "link", "show", "dev", self._interface], "")
@@ -132,33 +138,62 @@ class TrafficControl(BandwidthActuator):
             self._rate_of.clear()
             self._set(shares)
 
+    def is_quick(self, shares: Sequence[UplinkShare]) -> bool:
+        known = set(self._class_of)
+        addresses = {share.address for share in shares if share.address}
+        return addresses == known and not self._lock.locked()
+
+    def holds(self, share: UplinkShare) -> bool:
+        return self._rate_of.get(share.device) == share
+
     def add(self, share: UplinkShare) -> None:
         with self._lock:
-            if self._rate_of.get(share.device) != share:
+            if not self.holds(share):
                 self._set([share])
 
     def _set(self, shares: Sequence[UplinkShare]) -> None:
-        if not self._is_up:
+        if self._classes is None:
             return
         self._rate_of.update({share.device: share for share in shares if share.address})
         wanted: defaultdict[str, float] = defaultdict(float)
         for share in self._rate_of.values():
             wanted[share.address] += max(share.rate_bps, LEAST_BPS)
         lines = [self._without(address) for address in self._class_of.keys() - wanted.keys()]
+        known = {self._class_of[a]: self._rate(r) for a, r in wanted.items() if a in self._class_of}
         new = [address for address in wanted if address not in self._class_of]
         free = (n for n in range(FIRST_CLASS, 2**15) if n not in self._class_of.values())
         self._class_of.update(zip(new, free, strict=False))
-        lines += [self._class(self._class_of[each], rate) for each, rate in wanted.items()]
         for address in new:
-            lines += [self._queue(self._class_of[address]), self._filter(address)]
-        self._check(wanted, self._batch([*lines, self._show]))
+            minor = self._class_of[address]
+            lines += [
+                self._class(minor, wanted[address]),
+                self._queue(minor),
+                self._filter(address),
+            ]
+        if lines:
+            try:
+                self._batch(lines)
+            except TrafficError:
+                for address in new:  # perhaps not there: the next round makes them again
+                    del self._class_of[address]
+                raise
+        try:
+            self._classes.change(known)
+            self._check(wanted)
+        except OSError as error:
+            raise TrafficError(f"{self._ifb}: rates cannot be set: {reason(error)}") from None
+
+    def _rate(self, rate_bps: float) -> ClassRate:
+        burst = max(round(rate_bps * BURST_S / 8), LEAST_BURST)
+        return ClassRate(rate_bps, burst, self._packet_bytes)
 
     def _class(self, minor: int, rate_bps: float) -> str:
-        rate, burst = round(rate_bps), max(round(rate_bps * BURST_S / 8), LEAST_BURST)
+        given = self._rate(rate_bps)
+        rate, burst = round(given.rate_bps), given.burst_bytes
         return (
             f"class replace dev {self._ifb} parent 1: classid 1:{minor:x} htb"
             f" rate {rate}bit ceil {rate}bit burst {burst} cburst {burst}"
-            f" quantum {self._packet_bytes}"
+            f" quantum {given.quantum_bytes}"
         )
 
     def _queue(self, minor: int) -> str:
@@ -182,29 +217,17 @@ class TrafficControl(BandwidthActuator):
             f" u32 match {word} src {address}/{bits} flowid 1:{minor:x}"
         )
 
-    @property
-    def _show(self) -> str:
-        return f"class show dev {self._ifb}"
-
     def _batch(self, lines: Sequence[str]) -> str:
         return self._run(["tc", "-batch", "-"], "\n".join(lines) + "\n")
 
     def rates_bps(self) -> dict[str, float]:
         """The rate of every address as the kernel has it."""
-        return self._rates_in(self._batch([self._show]))
-
-    def _rates_in(self, said: str) -> dict[str, float]:
-        minors = {
-            int(minor, 16): float(number) * UNITS[unit]
-            for minor, number, unit in re.findall(
-                r"class htb 1:([0-9a-f]+) .*?rate ([0-9.]+)([KMGT]?bit)", said
-            )
-        }
+        minors = {} if self._classes is None else self._classes.rates_bps()
         return {a: minors[n] for a, n in self._class_of.items() if n in minors}
 
-    def _check(self, wanted: Mapping[str, float], said: str) -> None:
+    def _check(self, wanted: Mapping[str, float]) -> None:
         """Hold the rates that were set against those that the kernel says there are."""
-        found = self._rates_in(said)
+        found = self.rates_bps()
         for address, rate in wanted.items():
             if abs(found.get(address, 0.0) - rate) > CLOSE * rate:
                 raise TrafficError(
@@ -213,7 +236,9 @@ class TrafficControl(BandwidthActuator):
 
     def undo(self) -> None:
         with self._lock:
-            self._is_up = False
+            if self._classes is not None:
+                self._classes.close()
+            self._classes = None
             if NAME in self._leftovers.read():
                 try:
                     clean_tc(self.what, self._run)

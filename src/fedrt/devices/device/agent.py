@@ -277,7 +277,10 @@ class DeviceAgent:
         )
         heads = {"message": head_of(result.message), "variate": head_of(variate)}
         upload = pb.Upload(key=order.key, report=report, **heads)
-        log.info("%s: trained in %.3f s", words(order.key), result.train_s)
+        held_ms = 1e3 * spent.enforce_s
+        log.info(
+            "%s: trained in %.3f s, held after %.1f ms", words(order.key), result.train_s, held_ms
+        )
         self.counts["orders_total"] += 1
         self.counts |= {"train_seconds": result.train_s, "global_round": float(order.key.t + 1)}
         return Done(upload, result.message, variate)

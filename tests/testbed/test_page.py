@@ -6,9 +6,11 @@ import json
 
 import numpy as np
 import pytest
+from support.paths import ROOT
 
 from fedrt.errors import InputError
 from fedrt.report.devices.testbed import emulated
+from fedrt.report.page.collect import collect
 from fedrt.scenario import load_scenario
 from fedrt.testbed.bed import Speeds
 from fedrt.testbed.layout import FILE
@@ -33,6 +35,7 @@ def written(tmp_path, **changed):
     devices = [host(f"device-{n}", n, 0.25) for n in range(2)]
     whole = {
         "core_hz": 6e9,
+        "core_step_s": 0.0125,
         "cpu": "cgroup",
         "missing": [],
         "hosts": [host("coordinator"), host("edge-0"), host("edge-1"), *devices],
@@ -46,8 +49,23 @@ def test_parties_and_link_speeds(tmp_path):
     found = emulated(written(tmp_path), SCENARIO)
     assert [each["name"] for each in found["hosts"]][-1] == "device-1"
     assert found["hosts"][-1]["cpu_share"] == 0.25
+    assert found["core_step_s"] == 0.0125
+    assert emulated(written(tmp_path, core_step_s=0.0), SCENARIO)["core_step_s"] is None
     (link,) = found["speeds"]
     assert link == {"pair": [0, 1], "least_bps": 1e6, "mean_bps": 2e6, "most_bps": 3e6}
+
+
+def test_the_committed_runs_have_a_page():
+    folders = sorted((ROOT / "benchmarks" / "results" / "testbed").iterdir())
+    names = [folder.name for folder in folders]
+    assert names == ["ce-fedavg", "fedrt", "fedrt-joint", "fedrt-plus"]
+    runs = collect(folders)["runs"]
+    assert len(runs) == 4
+    for run in runs:
+        assert run["ended"]
+        assert run["testbed"]["core_step_s"] > 0
+        assert len(run["testbed"]["speeds"]) == 3
+        assert "planned_time_s" in run["detail"]["measured"]
 
 
 def test_a_run_that_was_in_no_testbed(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import re
 import signal
@@ -15,6 +16,7 @@ import pytest
 from support.paths import ROOT
 
 from fedrt.testbed.machine import machine_problems
+from fedrt.testbed.pace import core_step_s
 
 SCENARIO = """\
 extends = "quickstart"
@@ -28,6 +30,8 @@ local_steps = 2
 gossip_steps = 2
 """
 PATIENCE_S = 300
+UNPACED = ("--core-step-s", "0")
+"""Without a pace, which takes seconds to be measured."""
 
 
 @pytest.fixture
@@ -111,7 +115,7 @@ def pid_of(folder, party):
 def test_a_run_with_killed_parties_ends_and_leaves_nothing(start, tmp_path):
     before = shapes()
     process = start()
-    lines_until(process, r"^global round 1:")
+    early = "".join(lines_until(process, r"^global round 1:"))
     for party in ("device-1", "edge-0"):
         os.kill(pid_of(tmp_path, party), signal.SIGKILL)
     rest = process.communicate(timeout=PATIENCE_S)[0]
@@ -121,6 +125,10 @@ def test_a_run_with_killed_parties_ends_and_leaves_nothing(start, tmp_path):
     assert "global round 2:" in rest
     assert "uploads: mean" in rest
     assert shapes() == before
+    pace = json.loads((tmp_path / "bed" / "pace.json").read_text())
+    assert f"a local step takes {pace['core_step_s']:.4g} s of a whole core" in early
+    told = json.loads((tmp_path / "bed" / "run" / "testbed.json").read_text())
+    assert told["core_step_s"] == pace["core_step_s"] == core_step_s(pace["pieces_s"])
     for party in ("device-0", "edge-1"):
         log = (tmp_path / "bed" / "logs" / f"{party}.log").read_text()
         assert "connected" in log
@@ -129,7 +137,7 @@ def test_a_run_with_killed_parties_ends_and_leaves_nothing(start, tmp_path):
 
 
 def test_a_killed_testbed_is_removed_by_the_next_start_which_may_stay(start, tmp_path):
-    given = ("--keep", "--set", "rounds.global_rounds=6")
+    given = ("--keep", *UNPACED, "--set", "rounds.global_rounds=6")
     process = start(*given)
     lines_until(process, r"^global round 1:")
     process.kill()
@@ -151,7 +159,7 @@ def test_a_killed_testbed_is_removed_by_the_next_start_which_may_stay(start, tmp
 
 def test_ctrl_c_leaves_nothing(start):
     before = shapes()
-    process = start()
+    process = start(*UNPACED)
     lines_until(process, "parties; one core stands for")
     process.send_signal(signal.SIGINT)
     rest = process.communicate(timeout=PATIENCE_S)[0]

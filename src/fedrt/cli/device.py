@@ -7,7 +7,7 @@ import argparse
 from fedrt.cli.parser import Commands, Parser, add_command
 from fedrt.cli.party import add_party, given
 
-OWN = ("scenario", "edge", "data", "state", "threads", "cpu", "cpu_share", "meter")
+OWN = ("scenario", "edge", "data", "state", "threads", "cpu", "cpu_share", "core_step_s", "meter")
 
 
 def add(commands: Commands[Parser]) -> None:
@@ -44,6 +44,12 @@ def add_device(parser: Parser) -> None:
         "--cpu-share",
         metavar="SHARE",
         help="the share of this processor that stands for cpu_max_hz; default: 1",
+    )
+    parser.add_argument(
+        "--core-step-s",
+        metavar="S",
+        help="seconds of a local step on the whole processor, which shares of it then count in;"
+        " default: they count in CPU time",
     )
     parser.add_argument(
         "--meter", metavar="NAME", help="of energy: rapl, ina, hwmon, none; default: what is there"

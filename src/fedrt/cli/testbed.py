@@ -32,6 +32,12 @@ def add(commands: Commands[Parser]) -> None:
         "--cpu", default="cgroup", metavar="NAME", help="cgroup or duty; default: cgroup"
     )
     parser.add_argument(
+        "--core-step-s",
+        metavar="S",
+        help="seconds of a local step on a whole core, which devices keep whatever its speed is;"
+        " default: measured at the start; 0: shares of the CPU are those of its time",
+    )
+    parser.add_argument(
         "--keep", action="store_true", help="leave it standing after the run, to be looked at"
     )
     parser.add_argument(
@@ -57,6 +63,7 @@ def run(args: argparse.Namespace) -> None:
         out=args.out,
         core_ghz=args.core_ghz,
         cpu=args.cpu,
+        core_step_s=args.core_step_s,
         keep=args.keep,
         allow_code=args.allow_code,
         data_dir=args.data_dir,

@@ -133,6 +133,7 @@ class Testbed:
         found = {
             "core_hz": layout.core_hz,
             "cpu": self.given.cpu,
+            "core_step_s": self.given.core_step_s,
             "missing": self.network.missing,
             "hosts": [
                 {

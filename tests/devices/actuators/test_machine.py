@@ -16,6 +16,7 @@ import pytest
 from fedrt.devices.actuators.cgroup import CgroupHome, CgroupQuota, clean_cgroup, find_home
 from fedrt.devices.actuators.choices import CGROUPS, CLEANERS, OWN_GROUP, open_cpu
 from fedrt.devices.actuators.cpufreq import CpuFrequency, clean_cpufreq, policies
+from fedrt.devices.actuators.device import urgent
 from fedrt.devices.actuators.duty import DutyCycle
 from fedrt.devices.actuators.leftovers import Leftovers
 from fedrt.devices.common.settings import DeviceSettings
@@ -80,6 +81,44 @@ def test_training_under_a_quota_does_not_end_before_its_time(tmp_path):
     quota.after_step()  # 0.8 s of CPU time at a half are 1.6 s, of which 1.2 have gone by
     assert slept == [pytest.approx(0.4)]
     quota.close()
+
+
+def test_a_quota_lets_slow_steps_be_made_up(tmp_path):
+    """Where local steps count, the quota is 1.3 times the share, and the rest is at the end."""
+    root, slice_, own = unified(tmp_path)
+    slept = []
+    rest = DutyCycle(
+        iter([100.0, 101.2]).__next__, lambda: 0.0, slept.append, run_s=math.inf, core_step_s=0.4
+    )
+    home, leftovers = find_home(root, own), Leftovers(tmp_path / "state")
+    quota = CgroupQuota(home, "device-3", leftovers, remove=shutil.rmtree, rest=rest)
+    assert quota.apply(0.5, 2) == pytest.approx(0.5)
+    (group,) = slice_.glob("fedrt-*")
+    assert (group / "cpu.max").read_text() == "325000 500000"
+    quota.after_step()
+    assert slept == []
+    quota.after_step()  # two steps of 0.4 s at a half are 1.6 s, of which 1.2 have gone by
+    assert slept == [pytest.approx(0.4)]
+    quota.close()
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_what_is_urgent_goes_first_and_is_no_longer_urgent_then(monkeypatch, allowed):
+    asked = []
+
+    def ask(pid, policy, parameters):
+        asked.append((pid, policy, parameters.sched_priority))
+        if not allowed:
+            raise PermissionError
+
+    monkeypatch.setattr(os, "sched_setscheduler", ask)
+    first, then = (0, os.SCHED_RR, 1), (0, os.sched_getscheduler(0), 0)
+    with urgent():
+        assert asked == [first]
+    assert asked == ([first, then] if allowed else [first])
+    with pytest.raises(OSError, match="quota"), urgent():
+        raise OSError("quota")
+    assert asked == 2 * ([first, then] if allowed else [first])
 
 
 def test_homes_of_both_versions(tmp_path):

@@ -137,6 +137,35 @@ def test_a_duty_cycle_pauses_seldom_and_ends_in_time():
     assert clock.now - began == pytest.approx(0.275 / 0.25)
 
 
+@pytest.mark.parametrize("share", [0.1, 0.5, 1.0])
+def test_a_device_keeps_its_pace_where_the_processors_speed_changes(share):
+    """Steps of 20 ms count as 30: ahead of time it rests, and after slow ones it makes up."""
+    clock = Clock()
+    duty = DutyCycle(clock.time, clock.cpu_time, clock.sleep, core_step_s=0.03)
+    for slow in (1.0, 1.6, 0.7):
+        assert duty.apply(share, 60) == share
+        began = clock.now
+        for step in range(60):
+            clock.work(0.02 * (slow if step < 30 else 1.0))
+            duty.after_step()
+        assert clock.now - began == pytest.approx(60 * 0.03 / share)
+        duty.undo()
+        at = clock.now
+        duty.after_step()
+        assert clock.now == at
+
+
+def test_a_pace_that_the_processor_cannot_keep_takes_longer():
+    clock = Clock()
+    duty = DutyCycle(clock.time, clock.cpu_time, clock.sleep, core_step_s=0.03)
+    duty.apply(1.0, 10)
+    began = clock.now
+    for _ in range(10):
+        clock.work(0.05)
+        duty.after_step()
+    assert clock.now - began == pytest.approx(0.5)
+
+
 @pytest.mark.parametrize(("cpu_hz", "share"), [(5e8, 0.15), (1e9, 0.3), (2e9, 0.3), (0.0, 0.3)])
 def test_full_speed_may_be_a_share_of_a_core(cpu_hz, share):
     clock = Clock()

@@ -30,6 +30,7 @@ def calibrate(
     threads: int | str | None = None,
     cpu: str | None = None,
     cpu_share: float | str | None = None,
+    core_step_s: float | str | None = None,
     meter: str | None = None,
     shares: Sequence[float | str] | None = None,
     seconds: float = 1.0,
@@ -61,6 +62,7 @@ def calibrate(
         "threads": threads,
         "cpu": cpu,
         "cpu_share": cpu_share,
+        "core_step_s": core_step_s,
         "meter": meter,
     }
     settings = read_party(DeviceSettings, name, scenario, given, options)

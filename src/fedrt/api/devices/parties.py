@@ -154,6 +154,7 @@ def device(
     bandwidth: str | None = None,
     cpu: str | None = None,
     cpu_share: float | str | None = None,
+    core_step_s: float | str | None = None,
     meter: str | None = None,
     check: bool = False,
     stop: Event | None = None,
@@ -181,6 +182,7 @@ def device(
         "bandwidth": bandwidth,
         "cpu": cpu,
         "cpu_share": cpu_share,
+        "core_step_s": core_step_s,
         "meter": meter,
     }
     settings = read_party(DeviceSettings, name, scenario, given, options)

@@ -19,7 +19,7 @@ from fedrt.system.extras import need
 from fedrt.system.files import free_name, whole_folder, write_json, write_text
 from fedrt.system.inputs import parse_json, read_text
 from fedrt.system.machine import cores
-from fedrt.validation import shown
+from fedrt.validation import Real, shown
 
 if TYPE_CHECKING:
     from fedrt.testbed.layout import Layout
@@ -57,6 +57,7 @@ def testbed(
     out: Place | None = None,
     core_ghz: float | str | None = None,
     cpu: str = "cgroup",
+    core_step_s: float | str | None = None,
     keep: bool = False,
     allow_code: bool = False,
     data_dir: Place | None = None,
@@ -66,7 +67,9 @@ def testbed(
 
     Every party is in a network namespace of its own. Uploads are held to their planned rates, links
     between edge servers to the scenario's speeds of every round, and training to its planned share
-    of the CPU. `core_ghz` is the frequency that one whole core stands for. `out` is a new folder,
+    of the CPU. `core_ghz` is the frequency that one whole core stands for, and `core_step_s` are
+    the seconds of a local step on it: measured at the start by default, so that devices keep their
+    speed where the machine's changes; with 0 shares are those of CPU time. `out` is a new folder,
     or one in which such a run was stopped, which then goes on. With `keep` the testbed stays after
     the run, until `testbed_clean`.
     """
@@ -79,12 +82,17 @@ def testbed(
     asked = _for_real(asked, data_dir)
     make_policy(policy)
     _check_cpu(cpu)
-    layout, speeds = _laid_out(asked, number, _core_ghz(core_ghz))
+    step_s = _number("core_step_s", core_step_s, Real(least=0, most=1e6))
+    ghz = _number("core_ghz", core_ghz, Real(above=0, most=1e6))
+    layout, speeds = _laid_out(asked, number, ghz)
     _refuse_unfit()
     folder = Path(out) if out is not None else free_name(Path("runs"), f"testbed-{asked.name}")
     about = {"scenario": scenario_text(asked, anywhere=True), "policy": policy, "seed": number}
     _prepare(folder, asked, layout, about, data_dir, tell)
     tell(_load_words(layout))
+    if step_s is None:
+        step_s = _pace(folder, layout, number, allow_code=allow_code)
+        tell(_pace_words(step_s, layout, asked))
     given = Given(
         folder=folder,
         layout=layout,
@@ -94,6 +102,7 @@ def testbed(
         global_rounds=asked.rounds.global_rounds,
         round_trip_s=0.0 if asked.overheads is None else asked.overheads.round_trip_s,
         cpu=cpu,
+        core_step_s=step_s,
         keep=keep,
         allow_code=allow_code,
     )
@@ -112,6 +121,11 @@ def _load_words(layout: Layout) -> str:
         f"{len(layout.hosts)} parties; one core stands for {layout.core_hz / 1e9:.3g} GHz, all"
         f" devices at full speed take {shares:.2f} of {cores()} cores"
     )
+
+
+def _pace_words(step_s: float, layout: Layout, scenario: Scenario) -> str:
+    cycles = step_s * layout.core_hz / scenario.learning.batch_size
+    return f"a local step takes {step_s:.4g} s of a whole core: {cycles:.4g} cycles per sample"
 
 
 def testbed_clean() -> list[str]:
@@ -149,16 +163,26 @@ def _for_real(scenario: Scenario, data_dir: Place | None) -> Scenario:
     return scenario
 
 
-def _core_ghz(given: float | str | None) -> float | None:
-    try:
-        value = float(given) if isinstance(given, str) else given
-    except ValueError:
-        value = None if given is None else -1.0
-    if value is None:
+def _number(name: str, given: float | str | None, rule: Real) -> float | None:
+    """A number as it was given or typed; an error if the rule does not take it."""
+    from fedrt.devices.common.settings import from_text
+
+    if given is None:
         return None
-    if not 0 < value <= 1e6:
-        raise InputError(f"`core_ghz` {shown(given)}: must be a number above 0")
-    return value
+    lines: list[str] = []
+    value = from_text(given, rule) if isinstance(given, str) else given
+    found = rule.read(value, f"`{name}`", lines)
+    if found is None:
+        raise InputError(lines)
+    return float(found)
+
+
+def _pace(folder: Path, layout: Layout, seed: int, *, allow_code: bool) -> float:
+    """Seconds of a local step on a whole core, with training on all cores at once."""
+    from fedrt.testbed.pace import pace_of
+
+    devices = range(min(cores(), len(layout.of("device"))))
+    return pace_of(folder, devices, seed, allow_code=allow_code)
 
 
 def _laid_out(scenario: Scenario, seed: int, core_ghz: float | None) -> tuple[Layout, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,11 @@ PERIOD_US = 500_000
 after a change the kernel would first let the period before end."""
 LEAST_US = 1000
 """The kernel takes no smaller quota."""
+MAKE_UP = 1.3
+"""Where local steps count as work, the quota is greater by this factor than the share, so that a
+processor that is slower for a while can make up for it."""
+URGENT_US = 10_000
+"""What threads with real-time priority may take of a second (`urgent` in device.py)."""
 MANY = 2**62
 """Local steps where their number is not known: the last one does not come."""
 OWN = "fedrt-"
@@ -80,7 +86,8 @@ class CgroupQuota(CpuActuator):
 
     The group stays for as long as the process: only its quota comes and goes with a round. What
     work is left in the last period is done at once, so that training would end too early: after the
-    last step it waits until the CPU time used is the share of the time gone by.
+    last step it waits until the work done is the share of what a whole core would have done.
+    `rest` says what counts as work.
     """
 
     def __init__(
@@ -114,16 +121,16 @@ class CgroupQuota(CpuActuator):
         if share >= 1.0:
             self._lift()
             return 1.0
-        quota_us = max(round(share * self._threads * PERIOD_US), LEAST_US)
+        make_up = MAKE_UP if self._rest.core_step_s else 1.0
+        quota_us = max(round(share * make_up * self._threads * PERIOD_US), LEAST_US)
         self._enter()
         if self._home.version == 1:
-            self._write("cpu.cfs_period_us", PERIOD_US)
             self._write("cpu.cfs_quota_us", quota_us)
             read = float((self._group / "cpu.cfs_quota_us").read_text())
         else:
             self._write("cpu.max", f"{quota_us} {PERIOD_US}")
             read = float((self._group / "cpu.max").read_text().split()[0])
-        return read / PERIOD_US / self._threads
+        return read / PERIOD_US / self._threads / make_up
 
     def after_step(self) -> None:
         self._rest.after_step()
@@ -134,6 +141,10 @@ class CgroupQuota(CpuActuator):
             return
         self._leftovers.note(NAME, self.what)
         self._group.mkdir()
+        if self._home.version == 1:
+            self._write("cpu.cfs_period_us", PERIOD_US)
+            with suppress(OSError):  # only some kernels have it, and then urgent threads need it
+                self._write("cpu.rt_runtime_us", URGENT_US)
         self._write("cgroup.procs", os.getpid())
         if self._enables:
             # A group with processes may not share out controllers: so after they have left it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -54,15 +55,16 @@ def _tried(actuator: CpuActuator) -> CpuActuator:
     return actuator
 
 
-def _duty(_settings: DeviceSettings, _leftovers: Leftovers) -> CpuActuator:
-    return DutyCycle()
+def _duty(settings: DeviceSettings, _leftovers: Leftovers) -> CpuActuator:
+    return DutyCycle(core_step_s=settings.core_step_s)
 
 
 def _cgroup(settings: DeviceSettings, leftovers: Leftovers) -> CpuActuator:
     home = find_home(CGROUPS, OWN_GROUP)
     if home is None:
         raise MissingPartError("there is no control group with a CPU controller")
-    return _tried(CgroupQuota(home, settings.name, leftovers, settings.threads))
+    rest = DutyCycle(run_s=math.inf, core_step_s=settings.core_step_s)
+    return _tried(CgroupQuota(home, settings.name, leftovers, settings.threads, rest=rest))
 
 
 def _cpufreq(_settings: DeviceSettings, leftovers: Leftovers) -> CpuActuator:

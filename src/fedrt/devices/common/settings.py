@@ -166,6 +166,9 @@ class DeviceSettings(PartySettings):
     """What holds training to its planned CPU frequency."""
     cpu_share: float = setting(Real(above=0, most=1), 1.0)
     """The share of the processor's full speed that stands for the device's `cpu_max_hz`."""
+    core_step_s: float = setting(Real(least=0, most=1e6), 0.0)
+    """Seconds of a local step on the whole processor, by which `duty` and `cgroup` hold training to
+    its planned frequency; 0: they hold it to a share of the CPU time."""
     meter: str = setting(OneOf(("auto", "rapl", "ina", "hwmon", "none")), "auto")
     """What measures the energy of training; it is modelled where there is nothing."""
 

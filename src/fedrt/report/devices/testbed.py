@@ -36,6 +36,7 @@ def emulated(folder: Path, scenario: Scenario) -> dict[str, Any] | None:
         raise InputError(f"{path}: is not what a testbed writes")
     return {
         "core_hz": number_in(said, "core_hz"),
+        "core_step_s": number_in(said, "core_step_s") or None,
         "cpu": said["cpu"] if said.get("cpu") in ("cgroup", "duty") else None,
         "missing": [str(line)[:200] for line in missing[:MOST_LINES]],
         "hosts": [_host(path, host, scenario) for host in hosts],

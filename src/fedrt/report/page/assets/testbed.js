@@ -12,6 +12,7 @@ function fillTestbed(run) {
   byId("testbed-run").textContent = `of ${runName(run)}`;
   const held = { cgroup: "a quota of the CPU", duty: "a duty cycle" }[bed.cpu] || "nothing";
   const words = [`Every party was in a network namespace of its own on one machine, of which a core stands for ${saySi(bed.core_hz, "Hz", 3)}. Training was held to its planned speed by ${held}, uploads by the edge servers, and links between these by the switch.`];
+  if (bed.core_step_s) words.push(` A local step counted as ${sayNumber(1e3 * bed.core_step_s, 3)} ms of a core, however fast the machine was at the time.`);
   for (const line of bed.missing) words.push(` ${line}.`);
   byId("testbed-text").textContent = words.join("");
   fillHosts(bed, run.detail && run.detail.measured);

@@ -20,8 +20,6 @@ from fedrt.runs.loop import simulate_rounds
 from fedrt.studies.training import carry_on
 from fedrt.world.simulated import SimulatedWorld
 
-pytestmark = pytest.mark.numerical
-
 
 def truncate(path):
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])

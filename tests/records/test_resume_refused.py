@@ -23,8 +23,6 @@ from fedrt.records.directory import SUMMARY, TRAINED_SUMMARY, RunDirectory
 from fedrt.studies.estimates import estimate
 from fedrt.system.torn import TORN
 
-pytestmark = pytest.mark.numerical
-
 
 def fill_up(monkeypatch, after):
     """After so many writes there is no space left."""

@@ -1,15 +1,17 @@
 """Policies on real processes: measured seconds against predicted ones, round by round.
 
-    python benchmarks/testbed.py [--rounds 40] [--policies ...] [--save FILE] [--keep DIR]
+    python benchmarks/testbed.py [--rounds 40] [--policies ...] [--save FILE] [--tables DIR]
 
-Needs root and Linux, as `fedrt testbed` does, and a machine that does nothing else. A device is
-calibrated first (`fedrt calibrate`), and a few rounds under the first policy tell what a round
-takes beyond training, uploads and gossip (`overheads.aggregation_s`); the scenario with what these
-found is then run under every policy in the testbed. `before` is the time that the simulator
-predicts of the whole run before its first round, by the clock; `planned` is the sum of the
-predictions with which its rounds began. The runs named `wrong` begin with cycles per sample that
-are wrong by a factor: before the first round there is a large error, and after five rounds of
-learning there must not be.
+Needs root and Linux, as `fedrt testbed` does, and a machine that does nothing else. The pace of
+local steps is measured first, and devices keep it in all runs but one. A device with it is
+calibrated (`fedrt calibrate`), and a few rounds under the first policy tell what a round takes
+beyond training, uploads and gossip (`overheads.aggregation_s`); the scenario with what these found
+is then run under every policy in the testbed. `before` is the time that the simulator predicts of
+the whole run before its first round, by the clock; `planned` is the sum of the predictions with
+which its rounds began. The runs named `wrong` begin with cycles per sample that are wrong by a
+factor: before the first round there is a large error, and after five rounds of learning there must
+not be. In the run named `unpaced` devices get shares of the CPU's time instead of a pace, and are
+as steady as the machine. From the tables `fedrt report DIR/*` makes the page of the policies' runs.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,6 +34,8 @@ import fedrt
 from fedrt.records.columns.measured import by_the_clock_s
 from fedrt.records.directory import read_run
 from fedrt.runs.loop import simulate_rounds
+from fedrt.system.machine import cores
+from fedrt.testbed.pace import pace_of
 from fedrt.testbed.prediction import known_s, read_columns
 
 SCENARIO = str(Path(__file__).parents[1] / "examples" / "testbed.toml")
@@ -48,6 +53,8 @@ def calibrated(folder: Path) -> dict[str, Any]:
     split = fedrt.data_split(SCENARIO, out=folder / "data")
     text = fedrt.scenario_text(fedrt.load_scenario(SCENARIO)) + (split.normalise or "")
     (folder / "scenario.toml").write_text(text)
+    devices = range(min(cores(), fedrt.load_scenario(SCENARIO).fleet.num_devices))
+    core_step_s = pace_of(folder, devices, 0, allow_code=False)
     fedrt.enrol_init(folder / "ca")
     fedrt.enrol_sign(folder / "ca", role="device", name="device-0", out=folder / "device-0")
     found = fedrt.calibrate(
@@ -58,10 +65,12 @@ def calibrated(folder: Path) -> dict[str, Any]:
         ca=folder / "device-0" / "ca.pem",
         cpu="cgroup",
         cpu_share=SHARE,
+        core_step_s=core_step_s,
         shares=SHARES,
         seconds=2.0,
     )
     return {
+        "core_step_s": core_step_s,
         "cycles_per_sample": found.cycles_per_sample,
         "header_factor": found.header_factor,
         "seconds_per_step": {str(share): times for share, times in found.seconds.items()},
@@ -75,14 +84,28 @@ def settings_of(measures: dict[str, Any]) -> list[str]:
     return [f"{part}.{name}={measures[name]!r}" for name, part in names.items() if name in measures]
 
 
-def overhead_s(settings: Sequence[str], policy: str, out: Path) -> float:
+def overhead_s(settings: Sequence[str], policy: str, out: Path, core_step_s: float) -> float:
     """The median seconds that a round takes beyond training, uploads and gossip, by a short run."""
-    run = fedrt.testbed(SCENARIO, policy=policy, settings=settings, out=out, core_ghz=CORE_GHZ).run
+    run = in_testbed(settings, policy, out, core_step_s).run
     rounds = read_columns(run / "rounds.parquet", ("global_round", "clock_s"))
     names = ("global_round", "edge_round", "compute_s", "upload_s", "backhaul_s")
     edges = read_columns(run / "edges.parquet", names)
     beyond_s = rounds["clock_s"] - known_s(edges, rounds["global_round"])
     return float(np.median(beyond_s[FIRST_ROUNDS:]))
+
+
+def in_testbed(
+    settings: Sequence[str], policy: str, out: Path, core_step_s: float
+) -> fedrt.TestbedResult:
+    """A run in the testbed."""
+    return fedrt.testbed(
+        SCENARIO,
+        policy=policy,
+        settings=settings,
+        out=out,
+        core_ghz=CORE_GHZ,
+        core_step_s=core_step_s,
+    )
 
 
 def predicted_s(settings: Sequence[str], policy: str) -> float:
@@ -94,9 +117,9 @@ def predicted_s(settings: Sequence[str], policy: str) -> float:
     )
 
 
-def measured(settings: Sequence[str], policy: str, out: Path) -> dict[str, Any]:
-    """A run in the testbed."""
-    done = fedrt.testbed(SCENARIO, policy=policy, settings=settings, out=out, core_ghz=CORE_GHZ)
+def measured(settings: Sequence[str], policy: str, out: Path, core_step_s: float) -> dict[str, Any]:
+    """What was predicted and measured in a run in the testbed."""
+    done = in_testbed(settings, policy, out, core_step_s)
     columns = read_columns(done.run / "rounds.parquet", ("clock_s", "planned_clock_s"))
     summary = read_run(done.run).summary
     assert summary is not None
@@ -119,12 +142,20 @@ def savings(runs: dict[str, Any]) -> None:
         run["predicted_saved"] = 1 - run["before_s"] / first["before_s"]
 
 
+def keep_tables(folder: Path, policies: Sequence[str], out: Path) -> None:
+    """Copy the tables of the policies' runs, without what only going on with them needs."""
+    for policy in policies:
+        unneeded = shutil.ignore_patterns("checkpoints", "records", ".lock")
+        shutil.copytree(folder / policy / "run", out / policy, ignore=unneeded)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--policies", default=",".join(POLICIES))
     parser.add_argument("--save", type=Path, help="where to write the numbers, as JSON")
     parser.add_argument("--keep", type=Path, help="a new folder for the runs; default: nowhere")
+    parser.add_argument("--tables", type=Path, help="a new folder for the tables of the policies")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) if args.keep is None else args.keep
@@ -134,21 +165,27 @@ def main() -> None:
         found["calibration"] = measures = calibrated(folder / "calibration")
         print(f"calibrated: {measures['cycles_per_sample']:.4g} cycles per sample", flush=True)
         trial = [*settings_of(measures), f"rounds.global_rounds={OVERHEAD_ROUNDS}"]
-        measures["aggregation_s"] = overhead_s(trial, policies[0], folder / "overhead")
+        pace = measures["core_step_s"]
+        measures["aggregation_s"] = overhead_s(trial, policies[0], folder / "overhead", pace)
         print(f"overhead of a round: {measures['aggregation_s']:.3f} s", flush=True)
         known = settings_of(measures)
         found["runs"] = {}
         for policy in policies:
             given = [*known, f"rounds.global_rounds={args.rounds}"]
-            found["runs"][policy] = measured(given, policy, folder / policy)
+            found["runs"][policy] = measured(given, policy, folder / policy, pace)
         savings(found["runs"])
-        found["wrong"] = {}
-        for factor in WRONG if args.rounds >= WRONG_ROUNDS else ():
-            wrong = measures | {"cycles_per_sample": factor * measures["cycles_per_sample"]}
-            given = [*settings_of(wrong), f"rounds.global_rounds={WRONG_ROUNDS}"]
-            found["wrong"][str(factor)] = measured(given, WRONG_POLICY, folder / f"wrong-{factor}")
+        found["wrong"], few = {}, f"rounds.global_rounds={WRONG_ROUNDS}"
+        if args.rounds >= WRONG_ROUNDS:
+            for factor in WRONG:
+                wrong = measures | {"cycles_per_sample": factor * measures["cycles_per_sample"]}
+                out = folder / f"wrong-{factor}"
+                run = measured([*settings_of(wrong), few], WRONG_POLICY, out, pace)
+                found["wrong"][str(factor)] = run
+            found["unpaced"] = measured([*known, few], WRONG_POLICY, folder / "unpaced", 0.0)
         for policy, run in found["runs"].items():
             print(f"{policy}: saved {run['saved']:.1%}, predicted {run['predicted_saved']:.1%}")
+        if args.tables is not None:
+            keep_tables(folder, policies, args.tables)
         if args.save is not None:
             args.save.write_text(json.dumps(found, indent=1) + "\n")
 

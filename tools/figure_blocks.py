@@ -168,6 +168,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "law-effects": law_blocks.law_effects,
     "testbed-policies": testbed_blocks.policies,
     "testbed-errors": testbed_blocks.errors,
+    "testbed-second": testbed_blocks.second,
     "joint-bound": joint_blocks.joint_bound,
     "environment": learned_blocks.environment,
     "learned": learned_blocks.learned,

@@ -37,8 +37,10 @@ STUDIES = {
     "sized": "size quickstart --deadline 15s --vary bandwidth.scale=1..8",
     "bound": "bound quickstart --policies ce-fedavg,static-t,fedrt,fedrt-plus",
     "bench": "",
+    "testbed": "",
 }
-"""The commands whose pages are shown, by study; the results of the bench are committed."""
+"""The commands whose pages are shown, by study; the results without one are committed."""
+COMMITTED = {"bench": ROOT / "results" / "bench", "testbed": ROOT / "benchmarks/results/testbed"}
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,8 @@ PICTURES = {
     "size": Picture("sized", "#studies section", "figure"),
     "bound": Picture("bound", "#studies section", "figure"),
     "bench": Picture("bench", "#studies section", "figure"),
+    "measured": Picture("testbed", "#measured"),
+    "testbed": Picture("testbed", "#testbed"),
 }
 
 
@@ -93,11 +97,14 @@ def page_of(study: str, folder: Path) -> Path:
     """The page of a study, which is made in the folder unless it is there."""
     page = folder / study / "page.html"
     if not page.exists():
-        if study == "bench":
-            shutil.copytree(ROOT / "results" / "bench", folder / study)
+        if study in COMMITTED:
+            shutil.copytree(COMMITTED[study], folder / study)
         else:
             fedrt(f"{STUDIES[study]} --json --out {study}", folder)
-        fedrt(f"report {study}", folder)
+        runs = [study]
+        if study == "testbed":
+            runs = [f"{study}/{each.name}" for each in sorted((folder / study).iterdir())]
+        fedrt(f"report {' '.join(runs)} --out {study}/page.html", folder)
     return page
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from figure_sources import measured
@@ -22,10 +23,19 @@ def policies() -> str:
 
 def errors() -> str:
     """How far predictions were off, and what else the rounds took."""
+    return _errors({**measured("testbed").runs.values, **_others()})
+
+
+def second() -> str:
+    """The same on a second machine."""
+    return _errors(measured("testbed_second").runs.values)
+
+
+def _errors(runs: Mapping[str, Any]) -> str:
     heads = ("run", "first round", "rounds 6 on: mean", "95th percentile", "worst", "training")
     more = ("uploads", "gossip", "beyond these", "not in the plan", "plan in force, ms")
     lines = [_row(*heads, *more), "|---" * 11 + "|"]
-    for name, run in (*measured("testbed").runs.values.items(), *_wrong().items()):
+    for name, run in runs.items():
         found = run["predictions"]
         learned = found["learned"]
         cells = [found["first"]["mean"], *(learned[key] for key in ("mean", "p95", "most"))]
@@ -34,13 +44,15 @@ def errors() -> str:
         median, most = found["applied_s"]
         shown = [f"{100 * value:.1f} %" for value in cells]
         label = name if " " in name else f"`{name}`"
-        lines.append(_row(label, *shown, f"{1e3 * median:.0f} ({1e3 * most:.0f})"))
+        lines.append(_row(label, *shown, f"{1e3 * median:.1f} ({1e3 * most:.1f})"))
     return "\n".join(lines) + "\n"
 
 
-def _wrong() -> dict[str, Any]:
-    runs = measured("testbed").wrong.values
-    return {f"`fedrt`, cycles {NAMES[factor]}": run for factor, run in runs.items()}
+def _others() -> dict[str, Any]:
+    found = measured("testbed")
+    wrong = found.wrong.values.items()
+    runs = {f"`fedrt`, cycles {NAMES[factor]}": run for factor, run in wrong}
+    return runs | {"`fedrt`, shares of CPU time and no pace": found.unpaced.values}
 
 
 def _row(*cells: str) -> str:

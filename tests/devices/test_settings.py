@@ -149,7 +149,7 @@ def test_a_port_in_use_is_one_line(line, setting, capsys, place):
 
 
 def written(folder):
-    """Which file stands at every path, and when it was last written; reading changes nothing here."""
+    """Which file is at every path, and when it was last written: reading changes neither."""
     found = {path: path.stat() for path in folder.rglob("*")}
     return {path: (one.st_ino, one.st_mtime_ns, one.st_size) for path, one in found.items()}
 

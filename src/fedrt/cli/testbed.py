@@ -29,7 +29,7 @@ def add(commands: Commands[Parser]) -> None:
         " devices at full speed take four fifths of the machine",
     )
     parser.add_argument(
-        "--cpu", default="cgroup", metavar="NAME", help="cgroup or duty; default: cgroup"
+        "--cpu", metavar="NAME", help="cgroup or duty; default: cgroup, or duty where it has none"
     )
     parser.add_argument(
         "--core-step-s",

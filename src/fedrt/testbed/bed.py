@@ -27,6 +27,8 @@ FloatArray = NDArray[np.float64]
 Tell = Callable[[str], None]
 
 LOOK_S = 0.2
+MOST_UNENFORCED = 20
+"""Lines on what cannot be enforced that are passed on; the logs have all."""
 ROUND = re.compile(r"(?:.*going on after )?global round (\d+)(?::|$)")
 
 
@@ -71,6 +73,8 @@ class Testbed:
         self.network = Network(given.layout, given.round_trip_s)
         self.processes = Processes(given.folder / "logs", given.folder, outlive=given.keep)
         self.speeds = Speeds(len(given.layout.of("edge")))
+        self.unenforced: list[str] = []
+        """What parties could not hold this machine to, in their words; the first of it."""
         pid = os.getpid()
         self.standing = Standing(
             given.layout.tag,
@@ -111,6 +115,13 @@ class Testbed:
         found = ROUND.match(line)
         if found is not None:
             self._shape(int(found[1]))
+        self._tell_unenforced()
+
+    def _tell_unenforced(self) -> None:
+        new = self.processes.unenforced()[: MOST_UNENFORCED - len(self.unenforced)]
+        self.unenforced += new
+        for line in new:
+            self.tell(line)
 
     def _shape(self, t: int) -> None:
         """Set the link speeds of a global round; there are none after the last."""
@@ -134,7 +145,7 @@ class Testbed:
             "core_hz": layout.core_hz,
             "cpu": self.given.cpu,
             "core_step_s": self.given.core_step_s,
-            "missing": self.network.missing,
+            "missing": self.network.missing + self.unenforced,
             "hosts": [
                 {
                     "name": host.name,

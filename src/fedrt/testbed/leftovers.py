@@ -24,6 +24,8 @@ from fedrt.system.files import make_folder, write_json
 from fedrt.testbed.network import Run, namespaces_there, pids_in, remove_namespace
 
 FOLDER = Path("/run/fedrt-testbed")
+TRIAL = "trial"
+"""The folder in it of what is only tried before a testbed is made."""
 END_S = 10.0
 """Within which killed processes have to be gone."""
 OURS = re.compile(r"fedrt-[0-9a-f]{6}-[a-z]+(-[0-9]+)?")
@@ -107,6 +109,7 @@ def _is_ours(given: Mapping[str, Any]) -> bool:
 
 def clean(*, kept: bool = False, folder: Path = FOLDER, run: Run = run_command) -> list[Standing]:
     """Remove what killed testbeds have left, and with `kept` those that were to stay."""
+    undo_groups(folder / TRIAL)
     found = [each for each in standing(folder) if not each.is_alive and (kept or not each.kept)]
     for each in found:
         each.remove(folder, run)

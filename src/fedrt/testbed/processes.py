@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import queue
+import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ STOP_S = 10.0
 MOST_STARTS = 50
 """How often a party is started that is killed again and again."""
 LAST_LINES = 5
+UNENFORCED = re.compile(rb"^\S+ (\S+: .* not enforced.*: .+)$", re.MULTILINE)
+"""What a party logs of a plan that it cannot hold its machine to, with the reason."""
 
 
 class PartyError(FedrtError):
@@ -44,6 +47,8 @@ class Processes:
         self.parties: dict[str, Running] = {}
         self.lines: queue.Queue[str] = queue.Queue()
         """What the coordinator prints."""
+        self._read_to: dict[str, int] = {}
+        """How far each log was searched."""
 
     def start(self, host: Host, words: Sequence[str]) -> None:
         """Start a party, or start it again."""
@@ -101,6 +106,19 @@ class Processes:
         path = self.logs / f"{name}.log"
         lines = path.read_text(errors="replace").strip().splitlines() if path.exists() else []
         return " | ".join(lines[-LAST_LINES:]) or "its log is empty"
+
+    def unenforced(self) -> list[str]:
+        """What parties have logged of plans that they cannot enforce, since the last call."""
+        found: list[str] = []
+        for name in self.parties:
+            path = self.logs / f"{name}.log"
+            with path.open("rb") as log:
+                log.seek(self._read_to.get(name, 0))
+                new = log.read()
+            whole = new[: new.rfind(b"\n") + 1]
+            self._read_to[name] = self._read_to.get(name, 0) + len(whole)
+            found += [each.decode(errors="replace") for each in UNENFORCED.findall(whole)]
+        return found
 
     def stop(self) -> None:
         """Tell all parties to stop, and end those that do not."""

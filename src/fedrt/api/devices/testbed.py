@@ -56,7 +56,7 @@ def testbed(
     settings: Settings = (),
     out: Place | None = None,
     core_ghz: float | str | None = None,
-    cpu: str = "cgroup",
+    cpu: str | None = None,
     core_step_s: float | str | None = None,
     keep: bool = False,
     allow_code: bool = False,
@@ -67,7 +67,8 @@ def testbed(
 
     Every party is in a network namespace of its own. Uploads are held to their planned rates, links
     between edge servers to the scenario's speeds of every round, and training to its planned share
-    of the CPU. `core_ghz` is the frequency that one whole core stands for, and `core_step_s` are
+    of the CPU, by a quota (`cpu` "cgroup") or, where this machine has none, by pauses ("duty").
+    `core_ghz` is the frequency that one whole core stands for, and `core_step_s` are
     the seconds of a local step on it: measured at the start by default, so that devices keep their
     speed where the machine's changes; with 0 shares are those of CPU time. `out` is a new folder,
     or one in which such a run was stopped, which then goes on. With `keep` the testbed stays after
@@ -86,6 +87,7 @@ def testbed(
     ghz = _number("core_ghz", core_ghz, Real(above=0, most=1e6))
     layout, speeds = _laid_out(asked, number, ghz)
     _refuse_unfit()
+    cpu = _cpu_of(cpu, tell)
     folder = Path(out) if out is not None else free_name(Path("runs"), f"testbed-{asked.name}")
     about = {"scenario": scenario_text(asked, anywhere=True), "policy": policy, "seed": number}
     _prepare(folder, asked, layout, about, data_dir, tell)
@@ -110,9 +112,28 @@ def testbed(
     return TestbedResult(folder, predictions_of(folder / "run"))
 
 
-def _check_cpu(cpu: str) -> None:
-    if cpu not in CPUS:
+def _check_cpu(cpu: str | None) -> None:
+    if cpu is not None and cpu not in CPUS:
         raise InputError(f"`cpu` {shown(cpu)}: must be {' or '.join(CPUS)}")
+
+
+def _cpu_of(asked: str | None, tell: Tell) -> str:
+    """What holds devices to their shares of the CPU: what was asked for, or what this machine has.
+
+    An error if a quota was asked for where none can be had.
+    """
+    if asked == "duty":
+        return asked
+    from fedrt.testbed.leftovers import FOLDER, TRIAL
+    from fedrt.testbed.quota import quota_problem
+
+    problem = quota_problem(FOLDER / TRIAL)
+    if not problem:
+        return "cgroup"
+    if asked is not None:
+        raise InputError(f"`cpu` {shown(asked)}: cannot be used here: {problem}; give duty")
+    tell(f"devices get no quota of the CPU here ({problem}): they are held by pauses, as with duty")
+    return "duty"
 
 
 def _load_words(layout: Layout) -> str:

@@ -60,11 +60,18 @@ def _duty(settings: DeviceSettings, _leftovers: Leftovers) -> CpuActuator:
 
 
 def _cgroup(settings: DeviceSettings, leftovers: Leftovers) -> CpuActuator:
+    return open_quota(settings.name, leftovers, settings.threads, settings.core_step_s)
+
+
+def open_quota(
+    name: str, leftovers: Leftovers, threads: int = 1, core_step_s: float = 0.0
+) -> CpuActuator:
+    """A quota of the CPU for this process, which was tried; an error if it cannot have one."""
     home = find_home(CGROUPS, OWN_GROUP)
     if home is None:
         raise MissingPartError("there is no control group with a CPU controller")
-    rest = DutyCycle(run_s=math.inf, core_step_s=settings.core_step_s)
-    return _tried(CgroupQuota(home, settings.name, leftovers, settings.threads, rest=rest))
+    rest = DutyCycle(run_s=math.inf, core_step_s=core_step_s)
+    return _tried(CgroupQuota(home, name, leftovers, threads, rest=rest))
 
 
 def _cpufreq(_settings: DeviceSettings, leftovers: Leftovers) -> CpuActuator:

@@ -34,9 +34,11 @@ import fedrt
 from fedrt.records.columns.measured import by_the_clock_s
 from fedrt.records.directory import read_run
 from fedrt.runs.loop import simulate_rounds
-from fedrt.system.machine import cores
+from fedrt.testbed.leftovers import FOLDER, TRIAL
+from fedrt.testbed.machine import usable_cores
 from fedrt.testbed.pace import pace_of
 from fedrt.testbed.prediction import known_s, read_columns
+from fedrt.testbed.quota import quota_problem
 
 SCENARIO = str(Path(__file__).parents[1] / "examples" / "testbed.toml")
 POLICIES = ("ce-fedavg", "fedrt", "fedrt-plus", "fedrt-joint")
@@ -53,7 +55,7 @@ def calibrated(folder: Path) -> dict[str, Any]:
     split = fedrt.data_split(SCENARIO, out=folder / "data")
     text = fedrt.scenario_text(fedrt.load_scenario(SCENARIO)) + (split.normalise or "")
     (folder / "scenario.toml").write_text(text)
-    devices = range(min(cores(), fedrt.load_scenario(SCENARIO).fleet.num_devices))
+    devices = range(min(usable_cores(), fedrt.load_scenario(SCENARIO).fleet.num_devices))
     core_step_s = pace_of(folder, devices, 0, allow_code=False)
     fedrt.enrol_init(folder / "ca")
     fedrt.enrol_sign(folder / "ca", role="device", name="device-0", out=folder / "device-0")
@@ -63,7 +65,7 @@ def calibrated(folder: Path) -> dict[str, Any]:
         data=folder / "data" / "device-0.npz",
         state=folder / "state",
         ca=folder / "device-0" / "ca.pem",
-        cpu="cgroup",
+        cpu="duty" if quota_problem(FOLDER / TRIAL) else "cgroup",
         cpu_share=SHARE,
         core_step_s=core_step_s,
         shares=SHARES,
@@ -157,6 +159,8 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="a new folder for the runs; default: nowhere")
     parser.add_argument("--tables", type=Path, help="a new folder for the tables of the policies")
     args = parser.parse_args()
+    if args.tables is not None and args.tables.exists():
+        parser.error(f"--tables {args.tables}: exists already")
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) if args.keep is None else args.keep
         (folder / "calibration").mkdir(parents=True)
@@ -184,10 +188,10 @@ def main() -> None:
             found["unpaced"] = measured([*known, few], WRONG_POLICY, folder / "unpaced", 0.0)
         for policy, run in found["runs"].items():
             print(f"{policy}: saved {run['saved']:.1%}, predicted {run['predicted_saved']:.1%}")
-        if args.tables is not None:
-            keep_tables(folder, policies, args.tables)
         if args.save is not None:
             args.save.write_text(json.dumps(found, indent=1) + "\n")
+        if args.tables is not None:
+            keep_tables(folder, policies, args.tables)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import shutil
 import subprocess
 import uuid
@@ -16,6 +17,7 @@ import pytest
 
 from fedrt.devices.actuators.netlink import HtbClasses
 from fedrt.devices.actuators.tc import TrafficError
+from support.machine import alone
 
 NETWORK = 0x40000000
 """CLONE_NEWNET, for setns."""
@@ -24,6 +26,12 @@ NETWORK = 0x40000000
 @contextmanager
 def namespace() -> Iterator[list[str]]:
     """A namespace with the interface uplink0; removed, whatever happens. How to enter it."""
+    with alone(), _namespace() as inside:
+        yield inside
+
+
+@contextmanager
+def _namespace() -> Iterator[list[str]]:
     if os.getuid() or shutil.which("tc") is None or shutil.which("nsenter") is None:
         pytest.skip("needs root, tc and nsenter")
     edge = f"fedrt-test-{uuid.uuid4().hex[:6]}"
@@ -62,6 +70,12 @@ def runner(inside):
         return done.stdout
 
     return command
+
+
+def shapes(run):
+    """Queues and interfaces in a namespace; the latter by name, as their states follow later."""
+    names = re.findall(r"^\d+: (\S+):", run(["ip", "-o", "link"], ""), re.MULTILINE)
+    return run(["tc", "qdisc"], ""), names
 
 
 def classes_in(inside):

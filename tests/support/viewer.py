@@ -90,7 +90,8 @@ class Viewer:
                 self.show(chart)
 
     def series(self, chart: str) -> list[dict]:
-        """The series of a chart: type, name and data."""
+        """The series of a chart: type, name and data. Charts out of view are not drawn anew."""
+        self.show(chart)
         return self.run(
             "(id) => fedrtPage.charts[id].chart.getOption().series"
             ".map((s) => ({type: s.type, name: s.name, data: s.data}))",

@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 import pytest
+from support.machine import alone
 from support.paths import ROOT
 
 from fedrt.testbed.machine import machine_problems
@@ -24,6 +25,11 @@ PATIENCE_S = 300
 @pytest.fixture
 def boards(tmp_path):
     """Two namespaces with a link between them; in `fedrt-boards-NAME`."""
+    with alone():
+        yield from made_boards(tmp_path)
+
+
+def made_boards(tmp_path):
     if problems := machine_problems():
         pytest.skip("; ".join(problems))
     names = {board: f"fedrt-boards-{board}" for board in BOARDS}

@@ -45,6 +45,13 @@ def test_shares_are_those_of_each_devices_own_processor():
     assert shares == pytest.approx([0.125, 0.25, 0.125, 0.125, 0.125, 0.5])
 
 
+@pytest.mark.parametrize("core_ghz", [None, 2.05])
+def test_a_device_with_a_whole_core_has_no_more_than_that(core_ghz):
+    """2.05e9 / 1e9 * 1e9 is a little less than 2.05e9."""
+    layout = laid_out(small(cpu_max_hz=2.05e9), cores=16, core_ghz=core_ghz)
+    assert {host.cpu_share for host in layout.of("device")} == {1.0}
+
+
 def test_more_than_the_machine_can_carry_is_refused_in_one_line():
     with pytest.raises(InputError) as caught:
         laid_out(small(), cores=2, core_ghz=5.0)

@@ -7,7 +7,13 @@ import os
 import subprocess
 import sys
 
-from fedrt.testbed.leftovers import Standing, clean, process_began, standing
+from fedrt.testbed.leftovers import (
+    Standing,
+    clean,
+    process_began,
+    remove_dead_groups,
+    standing,
+)
 
 
 class Machine:
@@ -34,9 +40,11 @@ def test_what_a_killed_testbed_left_is_removed_and_others_stay(tmp_path):
         tmp_path
     )
     Standing("cccccc", pid, "123", ["fedrt-cccccc-net"], kept=True).write(tmp_path)
-    assert [each.tag for each in clean(folder=tmp_path, run=machine)] == ["aaaaaa"]
+    assert [each.tag for each in clean(folder=tmp_path, run=machine, groups=tmp_path)] == ["aaaaaa"]
     assert machine.names == {"fedrt-bbbbbb-net", "fedrt-cccccc-net", "vpn"}
-    assert [each.tag for each in clean(kept=True, folder=tmp_path, run=machine)] == ["cccccc"]
+    assert [
+        each.tag for each in clean(kept=True, folder=tmp_path, run=machine, groups=tmp_path)
+    ] == ["cccccc"]
     assert machine.names == {"fedrt-bbbbbb-net", "vpn"}
     assert [path.stem for path in tmp_path.iterdir()] == ["bbbbbb"]
 
@@ -61,5 +69,16 @@ def test_files_that_name_anything_else_are_left_alone(tmp_path):
         (tmp_path / f"{place}.json").write_text(json.dumps(whole | wrong))
     (tmp_path / "x.json").write_text("[")
     (tmp_path / "y.json").write_text("[]")
-    assert clean(kept=True, folder=tmp_path, run=Machine("vpn")) == []
+    assert clean(kept=True, folder=tmp_path, run=Machine("vpn"), groups=tmp_path) == []
     assert len(list(tmp_path.iterdir())) == 8
+
+
+def test_groups_of_processes_that_are_gone_are_removed(tmp_path):
+    ended = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], stdout=-1)
+    dead, alive = int(ended.stdout), os.getpid()
+    gone = [f"fedrt-device-3-{dead}", f"fedrt-testbed-{dead}"]
+    stay = [f"fedrt-device-3-{alive}", f"fedrt-other-{dead}", f"user-{dead}", f"device-3-{dead}"]
+    for name in gone + stay:
+        (tmp_path / "cpu" / "mine" / name).mkdir(parents=True)
+    remove_dead_groups(tmp_path)
+    assert sorted(path.name for path in (tmp_path / "cpu" / "mine").iterdir()) == sorted(stay)

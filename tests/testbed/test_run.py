@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
+from support.machine import alone
 from support.paths import ROOT
 
+from fedrt.testbed.leftovers import standing
 from fedrt.testbed.machine import machine_problems
 from fedrt.testbed.pace import core_step_s
 
@@ -29,6 +29,7 @@ global_rounds = 2
 local_steps = 2
 gossip_steps = 2
 """
+OURS = "fedrt-"
 PATIENCE_S = 300
 UNPACED = ("--core-step-s", "0")
 """Without a pace, which takes seconds to be measured."""
@@ -37,10 +38,11 @@ UNPACED = ("--core-step-s", "0")
 @pytest.fixture
 def machine():
     """This machine, for one testbed at a time."""
-    if problems := machine_problems():
-        pytest.skip("; ".join(problems))
-    with (Path(tempfile.gettempdir()) / "fedrt-testbed-tests.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with alone():
+        if problems := machine_problems():
+            pytest.skip("; ".join(problems))
+        if there := standing():
+            pytest.skip(f"testbeds stand on this machine: {[each.tag for each in there]}")
         yield
 
 
@@ -83,7 +85,8 @@ def shapes():
     def said(*words):
         return subprocess.run(words, capture_output=True, text=True, check=True).stdout
 
-    groups = sorted(str(path) for path in Path("/sys/fs/cgroup").rglob("fedrt-*"))
+    walked = os.walk("/sys/fs/cgroup")  # groups of others may go meanwhile
+    groups = sorted(f"{at}/{name}" for at, names, _ in walked for name in names if OURS in name)
     names = re.findall(r"^\d+: (\S+):", said("ip", "link"), re.M)
     return said("ip", "netns", "list"), names, said("tc", "qdisc"), groups
 
@@ -114,7 +117,7 @@ def pid_of(folder, party):
 
 def test_a_run_with_killed_parties_ends_and_leaves_nothing(start, tmp_path):
     before = shapes()
-    process = start()
+    process = start("--set", "rounds.global_rounds=6")
     early = "".join(lines_until(process, r"^global round 1:"))
     for party in ("device-1", "edge-0"):
         os.kill(pid_of(tmp_path, party), signal.SIGKILL)
@@ -122,7 +125,7 @@ def test_a_run_with_killed_parties_ends_and_leaves_nothing(start, tmp_path):
     assert process.returncode == 0, rest
     assert "device-1 was killed: started again" in rest
     assert "edge-0 was killed: started again" in rest
-    assert "global round 2:" in rest
+    assert "global round 6:" in rest
     assert "uploads: mean" in rest
     assert shapes() == before
     pace = json.loads((tmp_path / "bed" / "pace.json").read_text())
@@ -137,9 +140,14 @@ def test_a_run_with_killed_parties_ends_and_leaves_nothing(start, tmp_path):
 
 
 def test_a_killed_testbed_is_removed_by_the_next_start_which_may_stay(start, tmp_path):
-    given = ("--keep", *UNPACED, "--set", "rounds.global_rounds=6")
+    given = ("--keep", *UNPACED, "--set", "rounds.global_rounds=40")
     process = start(*given)
     lines_until(process, r"^global round 1:")
+    second = start("--out", "second")
+    said = second.communicate(timeout=PATIENCE_S)[0]
+    assert said == f"process {process.pid} has a testbed running: must be one at a time\n"
+    assert second.returncode == 2
+    assert not (tmp_path / "second").exists()
     process.kill()
     process.wait()
     assert pid_of(tmp_path, "device-2") > 0  # what is to stay does not end with its testbed

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from types import SimpleNamespace
 
 import pytest
+from support.machine import alone
 
 import fedrt.testbed.quota
 from fedrt.api.devices.testbed import _cpu_of
@@ -14,6 +16,7 @@ from fedrt.devices.actuators import choices
 from fedrt.errors import InputError
 from fedrt.testbed import leftovers
 from fedrt.testbed.bed import MOST_UNENFORCED, Testbed
+from fedrt.testbed.layout import Host
 from fedrt.testbed.processes import Processes
 from fedrt.testbed.quota import quota_problem, try_quota
 
@@ -115,7 +118,31 @@ def test_a_trial_that_was_killed_is_undone_by_the_next(tmp_path, monkeypatch):
 
 def test_a_process_of_this_machine_tries_and_leaves_nothing(tmp_path):
     """Whether there is a quota or not hangs on the machine; the answer is a line, or nothing."""
-    before = sorted(choices.CGROUPS.rglob("fedrt-testbed-*"))
-    assert "Traceback" not in quota_problem(tmp_path / "trial")
-    assert sorted(choices.CGROUPS.rglob("fedrt-testbed-*")) == before
+    with alone():
+        said = quota_problem(tmp_path / "trial")
+        names = [name for _, names, _ in os.walk(choices.CGROUPS) for name in names]
+    assert len(said.splitlines()) <= 1
+    assert not said.startswith("exit code")
+    assert [name for name in names if name.startswith("fedrt-testbed-")] == []
     assert not (tmp_path / "trial").exists()
+
+
+def test_warnings_of_the_process_that_tries_are_no_problem(tmp_path, monkeypatch):
+    """Notes there cannot be read: the process says so, and can have a quota all the same."""
+    ran = []
+
+    def run(words, **more):
+        ran.append(words)
+        return subprocess.CompletedProcess(words, len(ran) - 1, "\n", "noted: cannot be read\n")
+
+    monkeypatch.setattr(fedrt.testbed.quota.subprocess, "run", run)
+    assert quota_problem(tmp_path) == ""
+    assert quota_problem(tmp_path) == "noted: cannot be read"
+
+
+def test_what_was_logged_before_a_run_goes_on_is_no_news(tmp_path):
+    (tmp_path / "device-0.log").write_text(f"10:00:00 device-0: {CPU}\n")
+    mine = Processes(tmp_path, tmp_path)
+    mine._spawn(Host("device-0", "none", "10.77.0.9"), ["--help"]).wait()
+    mine.parties = {"device-0": None}
+    assert mine.unenforced() == []

@@ -1,4 +1,4 @@
-"""Handling of Ctrl-C and SIGTERM."""
+"""Handling of Ctrl-C, SIGTERM and SIGHUP."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Delay Ctrl-C and SIGTERM until the block has ended; for the main thread only."""
+def uninterrupted(*more: signal.Signals) -> Iterator[None]:
+    """Delay Ctrl-C, SIGTERM and `more` until the block has ended; for the main thread only."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     waiting: list[int] = []
     before = {
         number: signal.signal(number, lambda number, frame: waiting.append(number))
-        for number in (signal.SIGINT, signal.SIGTERM)
+        for number in (signal.SIGINT, signal.SIGTERM, *more)
     }
     try:
         yield
@@ -33,18 +33,18 @@ class TerminatedError(KeyboardInterrupt):
 
 
 @contextmanager
-def terminable() -> Iterator[None]:
-    """Make SIGTERM end the block as Ctrl-C does, unless the process handles it already."""
+def terminable(number: signal.Signals = signal.SIGTERM) -> Iterator[None]:
+    """Make a signal end the block as Ctrl-C does, unless the process handles it already."""
     here = threading.current_thread() is threading.main_thread()
-    if not here or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+    if not here or signal.getsignal(number) is not signal.SIG_DFL:
         yield
         return
-    signal.signal(signal.SIGTERM, _terminate)
+    signal.signal(number, _terminate)
     try:
         yield
     finally:
-        if signal.getsignal(signal.SIGTERM) is _terminate:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        if signal.getsignal(number) is _terminate:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _terminate(number: int, frame: object) -> None:

@@ -7,8 +7,7 @@ import queue
 import re
 import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.system.files import make_folder, write_json
-from fedrt.system.signals import TerminatedError, terminable, uninterrupted
+from fedrt.system.signals import terminable, uninterrupted
 from fedrt.testbed.commands import Given, party_words
 from fedrt.testbed.layout import FILE, PORT, Host, Layout
 from fedrt.testbed.leftovers import Standing, clean, process_began, refuse_second
@@ -171,41 +170,29 @@ class Testbed:
         self.standing.remove()
 
 
-def run_testbed(given: Given, tell: Tell) -> None:
-    """Run a scenario in a testbed, which is gone afterwards, however the run ends."""
+def make_room(tell: Tell) -> None:
+    """Remove what killed testbeds have left; an error if another one is running."""
     for each in clean():
         tell(f"removed what an earlier testbed had left: {len(each.namespaces)} namespaces")
     refuse_second()
+
+
+def run_testbed(given: Given, tell: Tell) -> None:
+    """Run a scenario in a testbed, which is gone afterwards, however the run ends."""
+    make_room(tell)
     bed = Testbed(given, tell)
     kept = False
-    with _terminable():
+    with terminable(), terminable(signal.SIGHUP):
         try:
             bed.run()
             kept = given.keep
         finally:
-            with uninterrupted():
+            with uninterrupted(signal.SIGHUP):
                 bed.close(kept=kept)
                 bed.write()
     if kept:
         for line in how_to_look(given.layout):
             tell(line)
-
-
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """Make SIGTERM and SIGHUP end the block as Ctrl-C does."""
-    before = signal.getsignal(signal.SIGHUP)
-
-    def end(number: int, frame: object) -> None:
-        raise TerminatedError
-
-    with terminable():
-        if before is signal.SIG_DFL:
-            signal.signal(signal.SIGHUP, end)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGHUP, before)
 
 
 def how_to_look(layout: Layout) -> list[str]:

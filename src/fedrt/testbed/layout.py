@@ -62,6 +62,8 @@ class Layout:
     """Which edge servers reach each other."""
     core_hz: float
     """The frequency that one whole core of this machine stands for."""
+    cores: int
+    """How many of them there are."""
 
     @property
     def switch(self) -> str:
@@ -93,7 +95,7 @@ def lay_out(
     if len(names) > MOST_PARTIES:
         raise InputError(f"{len(names):,} parties: must be at most {MOST_PARTIES:,}")
     core_hz = core_ghz_of(fleet.cpu_max_hz, cores, core_ghz) * 1e9
-    shares = fleet.cpu_max_hz / core_hz
+    shares = np.minimum(fleet.cpu_max_hz / core_hz, 1.0)  # rounding may leave a little more
     tag = secrets.token_hex(3)
     hosts = []
     for place, name in enumerate(names):
@@ -103,7 +105,7 @@ def lay_out(
         block, rest = divmod(place, PER_BLOCK)
         hosts.append(Host(name, f"fedrt-{tag}-{name}", f"10.77.{block}.{rest + 1}", share))
     edges = tuple(int(c) for c in fleet.edge_of_device)
-    return Layout(tag, tuple(hosts), edges, links, core_hz)
+    return Layout(tag, tuple(hosts), edges, links, core_hz, cores)
 
 
 def core_ghz_of(

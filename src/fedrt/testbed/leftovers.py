@@ -12,11 +12,13 @@ import re
 import signal
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from fedrt.devices.actuators.cgroup import clean_cgroup
+from fedrt.devices.actuators.choices import CGROUPS
 from fedrt.devices.actuators.leftovers import Leftovers
 from fedrt.devices.actuators.tc import run_command
 from fedrt.errors import FedrtError, InputError
@@ -29,6 +31,7 @@ TRIAL = "trial"
 END_S = 10.0
 """Within which killed processes have to be gone."""
 OURS = re.compile(r"fedrt-[0-9a-f]{6}-[a-z]+(-[0-9]+)?")
+GROUP = re.compile(r"fedrt-(?:device-[0-9]+|testbed)-([0-9]+)")
 TAG = re.compile(r"[0-9a-f]{6}")
 
 
@@ -107,13 +110,34 @@ def _is_ours(given: Mapping[str, Any]) -> bool:
     )
 
 
-def clean(*, kept: bool = False, folder: Path = FOLDER, run: Run = run_command) -> list[Standing]:
+def clean(
+    *,
+    kept: bool = False,
+    folder: Path = FOLDER,
+    run: Run = run_command,
+    groups: Path = CGROUPS,
+) -> list[Standing]:
     """Remove what killed testbeds have left, and with `kept` those that were to stay."""
     undo_groups(folder / TRIAL)
     found = [each for each in standing(folder) if not each.is_alive and (kept or not each.kept)]
     for each in found:
         each.remove(folder, run)
+    if found:
+        remove_dead_groups(groups)
     return found
+
+
+def remove_dead_groups(root: Path = CGROUPS) -> None:
+    """Remove control groups of devices that are gone, whose notes were perhaps deleted with them.
+
+    The name of a group has the number of its process. The kernel removes none that has processes.
+    """
+    for folder, names, _ in os.walk(root):
+        for name in names:
+            ours = GROUP.fullmatch(name)
+            if ours is not None and not process_began(int(ours[1])):
+                with suppress(OSError):
+                    os.rmdir(Path(folder) / name)
 
 
 def refuse_second(folder: Path = FOLDER) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -20,8 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from fedrt.errors import FedrtError, InputError
+from fedrt.errors import FedrtError, InputError, reason
 from fedrt.scenario import load_scenario
+from fedrt.system.children import deaf_children
 from fedrt.system.files import write_json
 from fedrt.system.inputs import parse_json, read_text
 from fedrt.system.plugins import allow_from_now
@@ -51,10 +51,12 @@ def pace_of(folder: Path, devices: Sequence[int], seed: int, *, allow_code: bool
         {"scenario": "scenario.toml", "data": f"data/device-{n}.npz", "number": n, "seed": seed}
         for n in devices
     ]
-    children = [_start(folder, each | {"allow_code": allow_code}) for each in given]
+    children: list[subprocess.Popen[str]] = []
     limit = Timer(END_S, _kill, [children])
     limit.start()
     try:
+        with deaf_children():  # Ctrl-C is for this process, which ends them
+            children += (_start(folder, each | {"allow_code": allow_code}) for each in given)
         for child in children:
             _read(child)
         for child in children:
@@ -92,9 +94,12 @@ def _kill(children: Sequence[subprocess.Popen[str]]) -> None:
 
 def _start(folder: Path, given: dict[str, Any]) -> subprocess.Popen[str]:
     words = [sys.executable, "-P", "-m", "fedrt.testbed.pace"]
-    child = subprocess.Popen(
-        words, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    try:
+        child = subprocess.Popen(
+            words, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+    except OSError as error:
+        raise FedrtError(f"a local step could not be measured: {reason(error)}") from None
     _write(child, given)
     return child
 
@@ -121,7 +126,6 @@ def _read(child: subprocess.Popen[str]) -> Any:
 
 def train_and_tell() -> None:
     """Time local steps as a line of standard input says; print when ready, and then the seconds."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that waits for this one ends it
     given = json.loads(sys.stdin.readline())
     allow_from_now(None if given["allow_code"] else frozenset())
     answers = os.fdopen(os.dup(1), "w")

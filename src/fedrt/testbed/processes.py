@@ -61,6 +61,8 @@ class Processes:
         is_coordinator = host.role == "coordinator"
         whole = whole_command(host, words, tied=is_coordinator or not self.outlive)
         with (self.logs / f"{host.name}.log").open("ab") as log:
+            # What stands there of a run that was stopped is no news.
+            self._read_to.setdefault(host.name, log.tell())
             process = subprocess.Popen(
                 whole,
                 cwd=self.folder,
@@ -113,10 +115,10 @@ class Processes:
         for name in self.parties:
             path = self.logs / f"{name}.log"
             with path.open("rb") as log:
-                log.seek(self._read_to.get(name, 0))
+                log.seek(self._read_to.setdefault(name, 0))
                 new = log.read()
             whole = new[: new.rfind(b"\n") + 1]
-            self._read_to[name] = self._read_to.get(name, 0) + len(whole)
+            self._read_to[name] += len(whole)
             found += [each.decode(errors="replace") for each in UNENFORCED.findall(whole)]
         return found
 

@@ -37,8 +37,10 @@ def quota_problem(state: Path) -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
-    said = (tried.stdout + tried.stderr).strip().splitlines()
-    return said[-1] if said else ""
+    if tried.returncode:
+        said = tried.stderr.strip().splitlines()
+        return said[-1] if said else f"exit code {tried.returncode}"
+    return tried.stdout.strip()
 
 
 def try_quota(state: Path) -> str:

@@ -12,6 +12,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from support.machine import alone
 
 from fedrt.devices.actuators.cgroup import CgroupHome, CgroupQuota, clean_cgroup, find_home
 from fedrt.devices.actuators.choices import CGROUPS, CLEANERS, OWN_GROUP, open_cpu
@@ -216,7 +217,11 @@ def writable_home():
 
 
 def test_a_killed_process_leaves_a_group_that_the_next_start_removes(tmp_path):
-    home = writable_home()
+    with alone():
+        leaves_a_group(tmp_path, writable_home())
+
+
+def leaves_a_group(tmp_path, home):
     before = sorted(p.name for p in home.folder.iterdir() if p.is_dir())
     child = subprocess.Popen(
         [sys.executable, "-c", CHILD, str(tmp_path)], stdout=subprocess.PIPE, text=True

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 from support.children import LIMIT_S
-from support.namespaces import classes_in, namespace, runner
+from support.namespaces import classes_in, namespace, runner, shapes
 
 from fedrt.devices.actuators.base import UplinkShare
 from fedrt.devices.actuators.leftovers import Leftovers
@@ -29,6 +29,7 @@ PORT = 7100
         ("ipv4:10.0.0.2:4711", "10.0.0.2"),
         ("ipv6:%5B::ffff:10.0.0.2%5D:4711", "10.0.0.2"),
         ("ipv6:[2001:db8::2]:4711", "2001:db8::2"),
+        ("ipv6:%5Bfe80::1%252%5D:4711", "fe80::1"),
         ("unix:/tmp/socket", ""),
         ("ipv4:who:1", ""),
     ],
@@ -45,7 +46,7 @@ def namespaces():
 
 def test_rates_are_set_read_back_and_undone(namespaces, tmp_path):
     run = runner(namespaces)
-    before = run(["tc", "qdisc"], ""), run(["ip", "-o", "link"], "")
+    before = shapes(run)
     inside = run, classes_in(namespaces)
     traffic = TrafficControl("uplink0", PORT, Leftovers(tmp_path), *inside)
     other = TrafficControl("uplink0", PORT + 1, Leftovers(tmp_path / "other"), *inside)
@@ -62,7 +63,7 @@ def test_rates_are_set_read_back_and_undone(namespaces, tmp_path):
     assert f"fedrt{PORT + 1}" in run(["ip", "-o", "link"], "")
     assert " ingress " in run(["tc", "qdisc"], "")
     other.undo()
-    assert (run(["tc", "qdisc"], ""), run(["ip", "-o", "link"], "")) == before
+    assert shapes(run) == before
     assert not Leftovers(tmp_path).path.exists()
 
 
@@ -109,24 +110,45 @@ def test_a_class_that_is_gone_is_said(namespaces, tmp_path):
     traffic.undo()
 
 
-def test_classes_that_could_not_be_made_are_made_in_the_next_round(namespaces, tmp_path):
+@pytest.mark.parametrize("made", [0, 1, 2, 3])
+def test_after_a_change_that_fails_in_the_middle_all_is_made_anew(namespaces, tmp_path, made):
+    """Of the three lines for a new device so many are carried out before tc fails."""
     inside, fails = runner(namespaces), []
 
     def run(words, lines):
         if fails and "10.0.0.2" in lines:
+            inside(words, "".join(lines.splitlines(keepends=True)[:made]))
             raise TrafficError(fails.pop())
         return inside(words, lines)
 
     traffic = TrafficControl("uplink0", PORT, Leftovers(tmp_path), run, classes_in(namespaces))
     traffic.open()
+    traffic.apply([UplinkShare(1, 1e6, "10.0.0.3")])
     fails.append("no memory")
+    shares = [UplinkShare(0, 2e6, "10.0.0.2"), UplinkShare(1, 3e6, "10.0.0.3")]
     with pytest.raises(TrafficError, match="no memory"):
-        traffic.apply([UplinkShare(0, 1e6, "10.0.0.2")])
-    traffic.apply([UplinkShare(0, 2e6, "10.0.0.2")])
+        traffic.apply(shares)
+    assert not traffic.is_quick([shares[1]])
+    for share in shares:
+        assert not traffic.holds(share)
+        traffic.add(share)  # as before the order of each device leaves
+    assert traffic.rates_bps() == pytest.approx({"10.0.0.2": 2e6, "10.0.0.3": 3e6}, rel=1e-3)
+    assert traffic.is_quick(shares)
+    assert not traffic.is_quick(shares[:1])  # a class has to go
+    assert not traffic.is_quick([*shares, UplinkShare(2, 3e6, "10.0.0.4")])
+    traffic.undo()
+
+
+def test_a_class_that_is_gone_is_made_again(namespaces, tmp_path):
+    run, share = runner(namespaces), UplinkShare(0, 2e6, "10.0.0.2")
+    traffic = TrafficControl("uplink0", PORT, Leftovers(tmp_path), run, classes_in(namespaces))
+    traffic.open()
+    traffic.apply([share])
+    run(["tc", "qdisc", "del", "dev", f"fedrt{PORT}", "root"], "")
+    with pytest.raises(TrafficError, match="rates cannot be set"):
+        traffic.apply([share])
+    traffic.apply([share])
     assert traffic.rates_bps() == pytest.approx({"10.0.0.2": 2e6}, rel=1e-3)
-    assert traffic.is_quick([UplinkShare(0, 3e6, "10.0.0.2")])
-    assert not traffic.is_quick([UplinkShare(0, 3e6, "10.0.0.3")])
-    assert not traffic.is_quick([])  # a class has to go
     traffic.undo()
 
 
@@ -215,7 +237,7 @@ CHILD = textwrap.dedent("""
 
 def test_what_a_killed_server_left_is_undone_at_the_next_start(namespaces, tmp_path):
     run = runner(namespaces)
-    before = run(["tc", "qdisc"], ""), run(["ip", "-o", "link"], "")
+    before = shapes(run)
     child = subprocess.Popen(
         [*namespaces, sys.executable, "-c", CHILD, str(tmp_path)], stdout=subprocess.PIPE, text=True
     )
@@ -227,5 +249,5 @@ def test_what_a_killed_server_left_is_undone_at_the_next_start(namespaces, tmp_p
         child.stdout.close()
     assert "htb" in run(["tc", "qdisc"], "")
     Leftovers(tmp_path).undo({"tc": lambda what: clean_tc(what, run)})
-    assert (run(["tc", "qdisc"], ""), run(["ip", "-o", "link"], "")) == before
+    assert shapes(run) == before
     assert not Leftovers(tmp_path).path.exists()

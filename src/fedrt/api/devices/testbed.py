@@ -18,7 +18,6 @@ from fedrt.scenario.load import Source, scenario_text
 from fedrt.system.extras import need
 from fedrt.system.files import free_name, whole_folder, write_json, write_text
 from fedrt.system.inputs import parse_json, read_text
-from fedrt.system.machine import cores
 from fedrt.validation import Real, shown
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ def testbed(
     the run, until `testbed_clean`.
     """
     _need()
-    from fedrt.testbed.bed import run_testbed
+    from fedrt.testbed.bed import make_room, run_testbed
     from fedrt.testbed.commands import Given
     from fedrt.testbed.prediction import predictions_of
 
@@ -87,6 +86,7 @@ def testbed(
     ghz = _number("core_ghz", core_ghz, Real(above=0, most=1e6))
     layout, speeds = _laid_out(asked, number, ghz)
     _refuse_unfit()
+    make_room(tell)
     cpu = _cpu_of(cpu, tell)
     folder = Path(out) if out is not None else free_name(Path("runs"), f"testbed-{asked.name}")
     about = {"scenario": scenario_text(asked, anywhere=True), "policy": policy, "seed": number}
@@ -94,6 +94,7 @@ def testbed(
     tell(_load_words(layout))
     if step_s is None:
         step_s = _pace(folder, layout, number, allow_code=allow_code)
+    if step_s:
         tell(_pace_words(step_s, layout, asked))
     given = Given(
         folder=folder,
@@ -140,7 +141,7 @@ def _load_words(layout: Layout) -> str:
     shares = sum(host.cpu_share for host in layout.of("device"))
     return (
         f"{len(layout.hosts)} parties; one core stands for {layout.core_hz / 1e9:.3g} GHz, all"
-        f" devices at full speed take {shares:.2f} of {cores()} cores"
+        f" devices at full speed take {shares:.2f} of {layout.cores} cores"
     )
 
 
@@ -202,17 +203,19 @@ def _pace(folder: Path, layout: Layout, seed: int, *, allow_code: bool) -> float
     """Seconds of a local step on a whole core, with training on all cores at once."""
     from fedrt.testbed.pace import pace_of
 
-    devices = range(min(cores(), len(layout.of("device"))))
+    devices = range(min(layout.cores, len(layout.of("device"))))
     return pace_of(folder, devices, seed, allow_code=allow_code)
 
 
 def _laid_out(scenario: Scenario, seed: int, core_ghz: float | None) -> tuple[Layout, Any]:
     """Who is where, and the link speeds of every global round."""
     from fedrt.testbed.layout import lay_out
+    from fedrt.testbed.machine import usable_cores
     from fedrt.world.simulated import SimulatedWorld
 
     world = SimulatedWorld(scenario, seed)
-    return lay_out(scenario, seed, world.base_graph, cores(), core_ghz), world.backhaul_bps
+    layout = lay_out(scenario, seed, world.base_graph, usable_cores(), core_ghz)
+    return layout, world.backhaul_bps
 
 
 def _prepare(

@@ -58,6 +58,11 @@ class CpuActuator:
     def __init__(self) -> None:
         self._lock, self._closed = Lock(), False
 
+    @property
+    def is_free_at_full_speed(self) -> bool:
+        """Whether training at a share of 1 is as fast as the machine lets it be."""
+        return True
+
     def apply(self, share: float, steps: int = 0) -> float:
         """Set the share of full speed, before the first local step; return what was read back.
 

@@ -116,12 +116,18 @@ class CgroupQuota(CpuActuator):
             **({} if self._home.own is None else {"back": str(self._home.own)}),
         }
 
+    @property
+    def is_free_at_full_speed(self) -> bool:
+        return self._rest.is_free_at_full_speed
+
     def _apply(self, share: float, steps: int) -> float:
         self._rest.apply(share, steps or MANY)
         if share >= 1.0:
             self._lift()
             return 1.0
         make_up = MAKE_UP if self._rest.core_step_s else 1.0
+        if share * make_up > 1.0:
+            make_up = 1.0 / share  # a thread takes no more than a core
         quota_us = max(round(share * make_up * self._threads * PERIOD_US), LEAST_US)
         self._enter()
         if self._home.version == 1:

@@ -36,8 +36,12 @@ class DutyCycle(CpuActuator):
         self._share, self._began, self._cpu_began = 0.0, 0.0, 0.0
         self._done, self._left, self._paused_s = 0, 0, 0.0
 
+    @property
+    def is_free_at_full_speed(self) -> bool:
+        return not self.core_step_s
+
     def _apply(self, share: float, steps: int) -> float:
-        is_free = share >= 1.0 and not self.core_step_s
+        is_free = share >= 1.0 and self.is_free_at_full_speed
         self._share = 0.0 if is_free else share
         self._began, self._cpu_began = self._clock(), self._cpu_clock()
         self._done, self._left, self._paused_s = 0, steps, 0.0

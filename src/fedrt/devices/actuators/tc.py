@@ -88,7 +88,8 @@ class TrafficControl(BandwidthActuator):
         self._class_of: dict[str, int] = {}
         """The minor number of the class of every address; also the filter's priority."""
         self._rate_of: dict[int, UplinkShare] = {}
-        self._lock = Lock()
+        self._is_torn, self._lock = False, Lock()
+        """Whether a change has failed in the middle, so that nobody knows what is there."""
 
     @property
     def what(self) -> dict[str, Any]:
@@ -99,6 +100,8 @@ class TrafficControl(BandwidthActuator):
         """Lead what arrives for the port through HTB; at first without any rate."""
         self._leftovers.note(NAME, self.what)
         clean_tc(self.what, self._run)
+        self._close_classes()
+        self._class_of.clear()
         ifb, interface = self._ifb, self._interface
         self._packet_bytes = FRAME_BYTES + self._mtu()
         self._run(["ip", "link", "add", ifb, "type", "ifb"], "")
@@ -124,6 +127,12 @@ class TrafficControl(BandwidthActuator):
             self._classes = self._classes_on(ifb)
         except OSError as error:
             raise TrafficError(f"{ifb}: the kernel does not answer: {reason(error)}") from None
+        self._is_torn = False
+
+    def _close_classes(self) -> None:
+        if self._classes is not None:
+            self._classes.close()
+        self._classes = None
 
     def _mtu(self) -> int:
         said = self._run(["ip", "-o", "link", "show", "dev", self._interface], "")
@@ -136,12 +145,12 @@ class TrafficControl(BandwidthActuator):
         """Set rates, and read them back; devices behind one address share the sum of theirs."""
         with self._lock:
             self._rate_of.clear()
-            self._set(shares)
+            self._whole(shares)
 
     def is_quick(self, shares: Sequence[UplinkShare]) -> bool:
         known = set(self._class_of)
         addresses = {share.address for share in shares if share.address}
-        return addresses == known and not self._lock.locked()
+        return addresses == known and not self._is_torn and not self._lock.locked()
 
     def holds(self, share: UplinkShare) -> bool:
         return self._rate_of.get(share.device) == share
@@ -149,11 +158,24 @@ class TrafficControl(BandwidthActuator):
     def add(self, share: UplinkShare) -> None:
         with self._lock:
             if not self.holds(share):
-                self._set([share])
+                self._whole([share])
 
-    def _set(self, shares: Sequence[UplinkShare]) -> None:
+    def _whole(self, shares: Sequence[UplinkShare]) -> None:
+        """Set rates; after a change that failed in the middle everything is made anew first."""
+        if self._is_torn:
+            self.open()
         if self._classes is None:
             return
+        try:
+            self._set(self._classes, shares)
+        except (OSError, TrafficError) as error:
+            self._is_torn = True
+            self._rate_of.clear()
+            if isinstance(error, TrafficError):
+                raise
+            raise TrafficError(f"{self._ifb}: rates cannot be set: {reason(error)}") from None
+
+    def _set(self, classes: HtbClasses, shares: Sequence[UplinkShare]) -> None:
         self._rate_of.update({share.device: share for share in shares if share.address})
         wanted: defaultdict[str, float] = defaultdict(float)
         for share in self._rate_of.values():
@@ -171,17 +193,9 @@ class TrafficControl(BandwidthActuator):
                 self._filter(address),
             ]
         if lines:
-            try:
-                self._batch(lines)
-            except TrafficError:
-                for address in new:  # perhaps not there: the next round makes them again
-                    del self._class_of[address]
-                raise
-        try:
-            self._classes.change(known)
-            self._check(wanted)
-        except OSError as error:
-            raise TrafficError(f"{self._ifb}: rates cannot be set: {reason(error)}") from None
+            self._batch(lines)
+        classes.change(known)
+        self._check(wanted)
 
     def _rate(self, rate_bps: float) -> ClassRate:
         burst = max(round(rate_bps * BURST_S / 8), LEAST_BURST)
@@ -236,9 +250,8 @@ class TrafficControl(BandwidthActuator):
 
     def undo(self) -> None:
         with self._lock:
-            if self._classes is not None:
-                self._classes.close()
-            self._classes = None
+            self._close_classes()
+            self._is_torn = False
             if NAME in self._leftovers.read():
                 try:
                     clean_tc(self.what, self._run)
@@ -279,6 +292,7 @@ def address_of(peer: str) -> str:
     if kind not in ("ipv4", "ipv6"):
         return ""
     text = rest.rpartition(":")[0].replace("%5B", "").replace("%5D", "").strip("[]")
+    text = text.partition("%")[0]  # without the zone of an address that is only local
     try:
         found = ip_address(text)
     except ValueError:

@@ -54,6 +54,13 @@ class TrainingRuns:
     watts: dict[float, list[float]] = field(default_factory=dict)
     """For every share, the power of each training, where there is a meter."""
 
+    def _runs_free(self, share: float) -> bool:
+        """Whether training never waits by itself at a share of full speed."""
+        cpu = self.actuators.cpu
+        return type(cpu) is CpuActuator or (
+            share * self.actuators.cpu_share >= 1.0 and cpu.is_free_at_full_speed
+        )
+
     def train(self, steps: int, share: float) -> float:
         """Seconds of so many local steps at a share of full speed."""
         number, samples = self.trainer.number, self.trainer.samples
@@ -63,8 +70,7 @@ class TrainingRuns:
         after_step, limits = self.actuators.cpu.after_step, self.actuators.training(asked, spent)
         result = self.trainer.train(order, model, after_step, limits)
         cpu_s = time.thread_time() - cpu_began
-        held = type(self.actuators.cpu) is not CpuActuator
-        if not held or share * self.actuators.cpu_share >= 1.0:
+        if self._runs_free(share):
             self.waited.append(max(1.0 - cpu_s / max(result.train_s, 1e-9), 0.0))
         self.trainer.settle(accepted=False)
         self.message = bytes(result.message)

@@ -36,7 +36,7 @@ from fedrt.records.directory import read_run
 from fedrt.runs.loop import simulate_rounds
 from fedrt.testbed.leftovers import FOLDER, TRIAL
 from fedrt.testbed.machine import usable_cores
-from fedrt.testbed.pace import pace_of
+from fedrt.testbed.pace import described_s, pace_of
 from fedrt.testbed.prediction import known_s, read_columns
 from fedrt.testbed.quota import quota_problem
 
@@ -56,7 +56,8 @@ def calibrated(folder: Path) -> dict[str, Any]:
     text = fedrt.scenario_text(fedrt.load_scenario(SCENARIO)) + (split.normalise or "")
     (folder / "scenario.toml").write_text(text)
     devices = range(min(usable_cores(), fedrt.load_scenario(SCENARIO).fleet.num_devices))
-    core_step_s = pace_of(folder, devices, 0, allow_code=False)
+    described = described_s(fedrt.load_scenario(SCENARIO), 0, 1e9 * CORE_GHZ)
+    core_step_s = max(float(described.max()), pace_of(folder, devices, 0, allow_code=False))
     fedrt.enrol_init(folder / "ca")
     fedrt.enrol_sign(folder / "ca", role="device", name="device-0", out=folder / "device-0")
     found = fedrt.calibrate(

@@ -10,7 +10,7 @@ from support.parties import six, split
 
 from fedrt.errors import InputError
 from fedrt.scenario import scenario_text
-from fedrt.testbed.pace import averages, core_step_s, pace_of
+from fedrt.testbed.pace import averages, core_step_s, described_s, pace_of, pace_words
 
 LOUD = """
 import torch
@@ -36,6 +36,23 @@ def test_pieces_are_averages_over_some_time():
     assert averages(np.array([0.1, 0.3, 0.25, 0.1, 0.4, 0.1]), 0.4) == pytest.approx([0.2, 0.25])
     assert averages(np.array([0.1, 0.2]), 9.0) == pytest.approx([0.15])
     assert averages(np.array([5.0]), 0.4) == [5.0]
+
+
+def test_devices_are_held_to_what_the_scenario_says_of_each():
+    """16 samples of 3e6 cycles on a core of 6 GHz take 8 ms, and of 6e6 cycles 16 ms."""
+    given = six("fleet.cycles_per_sample=[3e6, 3e6, 3e6, 3e6, 3e6, 6e6]", "learning.batch_size=16")
+    described = described_s(given, 0, 6e9)
+    assert described == pytest.approx([0.008] * 5 + [0.016])
+    words = "a local step takes 0.008 to 0.016 s of a whole core, as the scenario says"
+    assert pace_words(described, described) == words
+    assert pace_words(np.full(6, 0.012), np.full(6, 0.008)) == (
+        "a local step takes 0.012 s of a whole core: 1.5 times what the scenario says, which the"
+        " coordinator will learn"
+    )
+    slower = np.maximum(described, 0.012)
+    assert pace_words(slower, described).endswith(
+        "says of device-0, which the coordinator will learn"
+    )
 
 
 def prepared(folder, scenario):

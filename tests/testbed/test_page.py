@@ -25,6 +25,7 @@ def host(name, edge=None, share=0.0):
         "namespace": f"fedrt-aaaaaa-{name}",
         "edge": edge,
         "cpu_share": share,
+        "core_step_s": share / 20,
     }
 
 
@@ -35,7 +36,6 @@ def written(tmp_path, **changed):
     devices = [host(f"device-{n}", n, 0.25) for n in range(2)]
     whole = {
         "core_hz": 6e9,
-        "core_step_s": 0.0125,
         "cpu": "cgroup",
         "missing": [],
         "hosts": [host("coordinator"), host("edge-0"), host("edge-1"), *devices],
@@ -49,8 +49,7 @@ def test_parties_and_link_speeds(tmp_path):
     found = emulated(written(tmp_path), SCENARIO)
     assert [each["name"] for each in found["hosts"]][-1] == "device-1"
     assert found["hosts"][-1]["cpu_share"] == 0.25
-    assert found["core_step_s"] == 0.0125
-    assert emulated(written(tmp_path, core_step_s=0.0), SCENARIO)["core_step_s"] is None
+    assert [each["core_step_s"] for each in found["hosts"]] == [None] * 3 + [0.0125] * 2
     (link,) = found["speeds"]
     assert link == {"pair": [0, 1], "least_bps": 1e6, "mean_bps": 2e6, "most_bps": 3e6}
 
@@ -63,7 +62,7 @@ def test_the_committed_runs_have_a_page():
     assert len(runs) == 4
     for run in runs:
         assert run["ended"]
-        assert run["testbed"]["core_step_s"] > 0
+        assert all(host["core_step_s"] > 0 for host in run["testbed"]["hosts"][-6:])
         assert len(run["testbed"]["speeds"]) == 3
         assert "planned_time_s" in run["detail"]["measured"]
 

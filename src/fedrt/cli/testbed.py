@@ -35,7 +35,8 @@ def add(commands: Commands[Parser]) -> None:
         "--core-step-s",
         metavar="S",
         help="seconds of a local step on a whole core, which devices keep whatever its speed is;"
-        " default: measured at the start; 0: shares of the CPU are those of its time",
+        " default: as the scenario says, or what this machine needs if that is longer; 0: shares"
+        " of the CPU are those of its time",
     )
     parser.add_argument(
         "--keep", action="store_true", help="leave it standing after the run, to be looked at"

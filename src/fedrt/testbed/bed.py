@@ -143,7 +143,6 @@ class Testbed:
         found = {
             "core_hz": layout.core_hz,
             "cpu": self.given.cpu,
-            "core_step_s": self.given.core_step_s,
             "missing": self.network.missing + self.unenforced,
             "hosts": [
                 {
@@ -151,6 +150,7 @@ class Testbed:
                     "address": host.address,
                     "namespace": host.namespace,
                     "cpu_share": host.cpu_share,
+                    "core_step_s": host.core_step_s,
                     "edge": edges[host.number] if host.role == "device" else None,
                 }
                 for host in layout.hosts

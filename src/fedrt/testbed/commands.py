@@ -38,8 +38,6 @@ class Given:
     global_rounds: int
     round_trip_s: float = 0.0
     cpu: str = "cgroup"
-    core_step_s: float = 0.0
-    """Seconds of a local step on a whole core, which devices are held to; 0: CPU time counts."""
     keep: bool = False
     allow_code: bool = False
 
@@ -61,7 +59,7 @@ def party_words(given: Given, host: Host) -> list[str]:
     edge = layout.edge_address(layout.edge_of_device[host.number])
     own += ["--edge", edge, "--data", f"data/{name}.npz", "--preload"]
     own += ["--cpu", given.cpu, "--cpu-share", repr(host.cpu_share), "--meter", "none"]
-    own += ["--core-step-s", repr(given.core_step_s)]
+    own += ["--core-step-s", repr(host.core_step_s)]
     return [*own, *common]
 
 

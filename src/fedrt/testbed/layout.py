@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import secrets
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +39,8 @@ class Host:
     address: str
     cpu_share: float = 0.0
     """Of a device: the share of one core that stands for its `cpu_max_hz`."""
+    core_step_s: float = 0.0
+    """Of a device: the seconds of a local step on a whole core, which it keeps; 0: no pace."""
 
     @property
     def role(self) -> str:
@@ -78,6 +81,14 @@ class Layout:
     def of(self, role: str) -> list[Host]:
         """The hosts of a role, in the order of their numbers."""
         return [host for host in self.hosts if host.role == role]
+
+    def paced(self, core_step_s: Sequence[float]) -> Layout:
+        """The same testbed, with a pace for each device."""
+        hosts = [
+            replace(host, core_step_s=core_step_s[host.number]) if host.role == "device" else host
+            for host in self.hosts
+        ]
+        return replace(self, hosts=tuple(hosts))
 
     def edge_address(self, number: int) -> str:
         """Where an edge server listens."""

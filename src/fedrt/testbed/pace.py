@@ -1,8 +1,9 @@
-"""What a local step takes on a core of this machine: the pace that a testbed holds devices to.
+"""What a local step takes on a core: the pace that a testbed holds each device to.
 
-The speed of a core changes from second to second where it is shared with other machines, and with
-what runs beside. So steps are timed on all cores at once, and the pace is one that a core can keep
-nearly always: a device that is ahead of it waits, one that fell behind makes up for it.
+It is what the scenario says of the device, unless a core of this machine is slower. The speed of a
+core changes from second to second where it is shared with other machines, and with what runs
+beside. So steps are timed on all cores at once, and what is found can be kept nearly always: a
+device that is ahead of its pace waits, one that fell behind makes up for it.
 """
 
 from __future__ import annotations
@@ -18,14 +19,17 @@ from threading import Timer
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedrt.errors import FedrtError, InputError, reason
-from fedrt.scenario import load_scenario
+from fedrt.scenario import Scenario, load_scenario
 from fedrt.system.children import deaf_children
 from fedrt.system.files import write_json
 from fedrt.system.inputs import parse_json, read_text
 from fedrt.system.plugins import allow_from_now
-from fedrt.world.fleet import edge_of_devices
+from fedrt.world.fleet import draw_fleet, edge_of_devices
+
+FloatArray = NDArray[np.float64]
 
 FILE = "pace.json"
 """In the folder of a testbed: the pace, which a run that goes on keeps."""
@@ -36,6 +40,28 @@ KEPT, MARGIN = 0.9, 1.2
 FIRST_STEPS = 3
 END_S = 300.0
 """Within which all of it has to be done."""
+
+
+def described_s(scenario: Scenario, seed: int, core_hz: float) -> FloatArray:
+    """For each device, the seconds of a local step on a whole core, by the scenario's cycles."""
+    cycles = draw_fleet(scenario, seed).cycles_per_sample * scenario.learning.batch_size
+    return np.asarray(cycles / core_hz, dtype=np.float64)
+
+
+def pace_words(pace_s: FloatArray, described: FloatArray) -> str:
+    """What devices are held to, in one line."""
+    least_s, most_s = pace_s.min(), pace_s.max()
+    span = f"{most_s:.4g}" if least_s == most_s else f"{least_s:.4g} to {most_s:.4g}"
+    found = f"a local step takes {span} s of a whole core"
+    other = np.flatnonzero(pace_s != described)
+    if not len(other):
+        return f"{found}, as the scenario says"
+    n = int(other[0])
+    ratio = pace_s[n] / described[n]
+    who = "" if len(other) == len(pace_s) else f" of device-{n}"
+    return (
+        f"{found}: {ratio:.3g} times what the scenario says{who}, which the coordinator will learn"
+    )
 
 
 def pace_of(folder: Path, devices: Sequence[int], seed: int, *, allow_code: bool) -> float:

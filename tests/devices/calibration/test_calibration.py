@@ -133,10 +133,10 @@ def test_without_certificates_nothing_is_uploaded(tmp_path, monkeypatch, capsys)
 
 def test_a_device_that_waits_to_keep_its_pace_is_not_called_busy(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("fedrt.devices.calibration.run.BUSY", -1.0)
-    for pace, words in (("0", "was busy"), ("0.01", "")):
-        assert main(arguments(tmp_path, "--cpu", "duty", "--core-step-s", pace)) == 0
-        said = capsys.readouterr().out
-        assert ("was busy" in said) is bool(words)
+    words = arguments(tmp_path, "--cpu", "duty", "--core-step-s")
+    for pace, busy in (("0", True), ("0.01", False)):
+        assert main([*words, pace]) == 0
+        assert ("the machine was busy" in capsys.readouterr().out) is busy
 
 
 @pytest.mark.parametrize(

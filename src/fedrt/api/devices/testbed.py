@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from fedrt.api.asked import Objects, Settings, read_scenario_asked, read_seed
 from fedrt.api.devices.enrolment import enrol_init, enrol_sign
 from fedrt.api.files.splitting import data_split
@@ -67,11 +69,10 @@ def testbed(
     Every party is in a network namespace of its own. Uploads are held to their planned rates, links
     between edge servers to the scenario's speeds of every round, and training to its planned share
     of the CPU, by a quota (`cpu` "cgroup") or, where this machine has none, by pauses ("duty").
-    `core_ghz` is the frequency that one whole core stands for, and `core_step_s` are
-    the seconds of a local step on it: measured at the start by default, so that devices keep their
-    speed where the machine's changes; with 0 shares are those of CPU time. `out` is a new folder,
-    or one in which such a run was stopped, which then goes on. With `keep` the testbed stays after
-    the run, until `testbed_clean`.
+    `core_ghz` is the frequency that one whole core stands for, and `core_step_s` are the seconds
+    of a local step on it: by default the scenario's, or what is measured at the start if that is
+    longer; with 0 shares are those of CPU time. `out` is a new folder, or one in which such a run
+    was stopped, which then goes on. With `keep` the testbed stays until `testbed_clean`.
     """
     _need()
     from fedrt.testbed.bed import make_room, run_testbed
@@ -92,10 +93,7 @@ def testbed(
     about = {"scenario": scenario_text(asked, anywhere=True), "policy": policy, "seed": number}
     _prepare(folder, asked, layout, about, data_dir, tell)
     tell(_load_words(layout))
-    if step_s is None:
-        step_s = _pace(folder, layout, number, allow_code=allow_code)
-    if step_s:
-        tell(_pace_words(step_s, layout, asked))
+    layout = _paced(layout, asked, number, step_s, folder, allow_code, tell)
     given = Given(
         folder=folder,
         layout=layout,
@@ -105,7 +103,6 @@ def testbed(
         global_rounds=asked.rounds.global_rounds,
         round_trip_s=0.0 if asked.overheads is None else asked.overheads.round_trip_s,
         cpu=cpu,
-        core_step_s=step_s,
         keep=keep,
         allow_code=allow_code,
     )
@@ -143,11 +140,6 @@ def _load_words(layout: Layout) -> str:
         f"{len(layout.hosts)} parties; one core stands for {layout.core_hz / 1e9:.3g} GHz, all"
         f" devices at full speed take {shares:.2f} of {layout.cores} cores"
     )
-
-
-def _pace_words(step_s: float, layout: Layout, scenario: Scenario) -> str:
-    cycles = step_s * layout.core_hz / scenario.learning.batch_size
-    return f"a local step takes {step_s:.4g} s of a whole core: {cycles:.4g} cycles per sample"
 
 
 def testbed_clean() -> list[str]:
@@ -199,12 +191,30 @@ def _number(name: str, given: float | str | None, rule: Real) -> float | None:
     return float(found)
 
 
-def _pace(folder: Path, layout: Layout, seed: int, *, allow_code: bool) -> float:
-    """Seconds of a local step on a whole core, with training on all cores at once."""
-    from fedrt.testbed.pace import pace_of
+def _paced(
+    layout: Layout,
+    scenario: Scenario,
+    seed: int,
+    asked: float | None,
+    folder: Path,
+    allow_code: bool,
+    tell: Tell,
+) -> Layout:
+    """The layout with the pace of every device.
 
-    devices = range(min(layout.cores, len(layout.of("device"))))
-    return pace_of(folder, devices, seed, allow_code=allow_code)
+    It is the one asked for, or that of the scenario where this machine can keep it.
+    """
+    from fedrt.testbed.pace import described_s, pace_of, pace_words
+
+    described = described_s(scenario, seed, layout.core_hz)
+    if asked is None:
+        timed = range(min(layout.cores, len(described)))  # on all cores at once
+        found = np.maximum(described, pace_of(folder, timed, seed, allow_code=allow_code))
+    else:
+        found = np.full(len(described), asked)
+    if found.any():
+        tell(pace_words(found, described))
+    return layout.paced(found.tolist())
 
 
 def _laid_out(scenario: Scenario, seed: int, core_ghz: float | None) -> tuple[Layout, Any]:

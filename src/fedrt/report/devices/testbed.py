@@ -36,7 +36,6 @@ def emulated(folder: Path, scenario: Scenario) -> dict[str, Any] | None:
         raise InputError(f"{path}: is not what a testbed writes")
     return {
         "core_hz": number_in(said, "core_hz"),
-        "core_step_s": number_in(said, "core_step_s") or None,
         "cpu": said["cpu"] if said.get("cpu") in ("cgroup", "duty") else None,
         "missing": [str(line)[:200] for line in missing[:MOST_LINES]],
         "hosts": [_host(path, host, scenario) for host in hosts],
@@ -53,7 +52,12 @@ def _host(path: Path, host: object, scenario: Scenario) -> dict[str, Any]:
     edge = host.get("edge")
     if edge is not None and not is_place(edge, scenario.fleet.num_edges):
         raise InputError(f"{path}: a device is with an edge server that is not there")
-    return {**words, "edge": edge, "cpu_share": number_in(host, "cpu_share")}
+    return {
+        **words,
+        "edge": edge,
+        "cpu_share": number_in(host, "cpu_share"),
+        "core_step_s": number_in(host, "core_step_s") or None,
+    }
 
 
 def _speeds(path: Path, speeds: object, edges: int) -> list[dict[str, Any]]:

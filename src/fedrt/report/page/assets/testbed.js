@@ -12,7 +12,7 @@ function fillTestbed(run) {
   byId("testbed-run").textContent = `of ${runName(run)}`;
   const held = { cgroup: "a quota of the CPU", duty: "a duty cycle" }[bed.cpu] || "nothing";
   const words = [`Every party was in a network namespace of its own on one machine, of which a core stands for ${saySi(bed.core_hz, "Hz", 3)}. Training was held to its planned speed by ${held}, uploads by the edge servers, and links between these by the switch.`];
-  if (bed.core_step_s) words.push(` A local step counted as ${sayNumber(1e3 * bed.core_step_s, 3)} ms of a core, however fast the machine was at the time.`);
+  if (hasPace(bed)) words.push(" A local step counted as so much time of a core as the table says, however fast the machine was at the moment.");
   for (const line of bed.missing) words.push(` ${line}.`);
   byId("testbed-text").textContent = words.join("");
   fillHosts(bed, run.detail && run.detail.measured);
@@ -23,12 +23,17 @@ function fillTestbed(run) {
   );
 }
 
+const hasPace = (bed) => bed.hosts.some((host) => host.core_step_s);
+
 function fillHosts(bed, measured) {
   const [least, most] = measured && measured.devices.least_bps ? [unpack(measured.devices.least_bps), unpack(measured.devices.most_bps)] : [[], []];
   const rows = bed.hosts.slice(0, MOST_DEVICE_ROWS).map((host) => {
     const n = Number(host.name.split("-")[1]);
     const device = host.edge !== null;
-    return [host.name, host.address, host.namespace, device ? `edge-${host.edge}` : "", device ? sayPercent(host.cpu_share, 1) : "", device ? saySpan(least[n], most[n]) : ""];
+    const pace = host.core_step_s ? saySi(host.core_step_s, "s", 3) : "";
+    const words = [host.name, host.address, host.namespace, device ? `edge-${host.edge}` : "", device ? sayPercent(host.cpu_share, 1) : ""];
+    return [...words, ...(hasPace(bed) ? [pace] : []), device ? saySpan(least[n], most[n]) : ""];
   });
-  fillTable(byId("testbed-hosts"), ["", "address", "namespace", "with", "of a core at full speed", "uploads"], rows);
+  const heads = ["", "address", "namespace", "with", "of a core at full speed", ...(hasPace(bed) ? ["local step on a core"] : []), "uploads"];
+  fillTable(byId("testbed-hosts"), heads, rows);
 }

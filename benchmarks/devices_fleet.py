@@ -23,6 +23,7 @@ from fedrt.data.partitions import load_divided
 from fedrt.data.split import write_files
 from fedrt.devices.security import Files, Party
 from fedrt.devices.security.authority import Authority, enrol_party, make_authority_folder
+from fedrt.records import directory
 from fedrt.scenario import Scenario, load_scenario, scenario_text
 from fedrt.world.fleet import edge_of_devices
 
@@ -220,5 +221,5 @@ class CuttingProxy:
 
 
 def machine() -> dict[str, Any]:
-    """How many cores there are, and how busy they are."""
-    return {"cores": os.cpu_count(), "load_average": [round(each, 1) for each in os.getloadavg()]}
+    """The commit, the versions and the machine of a measurement, and how busy that is."""
+    return directory.environment() | {"load_average": [round(each, 1) for each in os.getloadavg()]}

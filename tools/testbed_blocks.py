@@ -32,15 +32,18 @@ def second() -> str:
 
 
 def _errors(runs: Mapping[str, Any]) -> str:
+    beyond = {"overhead": "beyond these", "unknown": "not in the plan"}
+    if all("unpredicted" in run["predictions"] for run in runs.values()):
+        beyond["unpredicted"] = "not predicted"
     heads = ("run", "first round", "rounds 6 on: mean", "95th percentile", "worst", "training")
-    more = ("uploads", "gossip", "beyond these", "not in the plan", "plan in force, ms")
-    lines = [_row(*heads, *more), "|---" * 11 + "|"]
+    heads = (*heads, "uploads", "gossip", *beyond.values(), "plan in force, ms")
+    lines = [_row(*heads), "|---" * len(heads) + "|"]
     for name, run in runs.items():
         found = run["predictions"]
         learned = found["learned"]
         cells = [found["first"]["mean"], *(learned[key] for key in ("mean", "p95", "most"))]
         cells += [found[part]["mean"] for part in ("training", "uploads", "gossip")]
-        cells += [found["overhead"], found["unknown"]]
+        cells += [found[part] for part in beyond]
         median, most = found["applied_s"]
         shown = [f"{100 * value:.1f} %" for value in cells]
         label = name if " " in name else f"`{name}`"

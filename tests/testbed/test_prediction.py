@@ -62,6 +62,8 @@ def test_what_was_learned_counts_after_five_rounds(tmp_path):
     assert found.overhead == pytest.approx(0.05)
     # Of the 0.2 s left, 0.16 are overheads in the plan.
     assert found.unknown == pytest.approx(0.01)
+    # Predictions of 4.4 s had 0.11 beyond 2.86 and 1.43 of the plan, and there were 0.04.
+    assert found.unpredicted == pytest.approx(0.07 / 4)
     assert found.applied_s == (pytest.approx(0.015), pytest.approx(0.02))
     assert any("after 5 rounds: mean 10.0%" in line for line in found.lines)
 

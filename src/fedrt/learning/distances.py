@@ -76,6 +76,7 @@ def distance_to_average(models: Tensor) -> float:
     """The mean over servers of the L2 norm to their uniform average."""
     squares = torch.zeros(len(models), dtype=torch.float64, device=models.device)
     for some in _blocks(models):
-        whole = models[:, some].double()
-        squares += (whole - whole.mean(0)).square().sum(1)
+        whole = models[:, some].to(torch.float64, copy=True)
+        whole -= whole.mean(0)
+        squares += whole.square_().sum(1)
     return float(squares.sqrt().mean())

@@ -78,6 +78,9 @@ class Predictions:
     """The part of the time, after those rounds, that is neither training, upload nor gossip."""
     unknown: float
     """The same without the overheads in the plans, which are the scenario's."""
+    unpredicted: float
+    """How far that was from what the predictions had for it, which the coordinator learns: the mean
+    distance, where the two before are sums."""
     applied_s: tuple[float, float]
     """Until a plan was in force at an edge server and all of its devices: median and most."""
 
@@ -96,7 +99,8 @@ class Predictions:
             f"  training: {self.training.words}",
             f"  uploads: {self.uploads.words}",
             f"  gossip: {self.gossip.words}",
-            f"  neither of these: {self.overhead:.1%} of the time, {self.unknown:.1%} in no plan",
+            f"  neither of these: {self.overhead:.1%} of the time, {self.unknown:.1%} in no plan,"
+            f" {self.unpredicted:.1%} in no prediction",
             f"a plan was in force after {median:.1f} ms (median), {most:.1f} ms (most)",
         ]
 
@@ -128,6 +132,8 @@ def predictions_of(folder: Path) -> Predictions:
     came = (devices["upload_bytes"] > 0) & np.isin(devices["global_round"], t[late])
     after = np.isin(edges["global_round"], t[late])
     beyond_s = clock_s[late] - known_s(edges, t[late])
+    unknown_s = beyond_s - overheads_s(edges, devices, t[late])
+    unpredicted_s = unknown_s - learned_s(edges, t[late], planned_s[late])
     return Predictions(
         rounds=len(t),
         clock_s=float(clock_s.sum()),
@@ -141,9 +147,8 @@ def predictions_of(folder: Path) -> Predictions:
             slowest(edges, "planned_backhaul_s", t[late]), slowest(edges, "backhaul_s", t[late])
         ),
         overhead=float(beyond_s.sum() / clock_s[late].sum()),
-        unknown=float(
-            (beyond_s - overheads_s(edges, devices, t[late])).sum() / clock_s[late].sum()
-        ),
+        unknown=float(unknown_s.sum() / clock_s[late].sum()),
+        unpredicted=float(np.abs(unpredicted_s).sum() / clock_s[late].sum()),
         applied_s=(
             float(np.median(edges["enforce_s"][after])),
             float(np.max(edges["enforce_s"][after])),
@@ -164,6 +169,16 @@ def known_s(edges: Columns, rounds: NDArray[np.int64]) -> FloatArray:
         turn, busy_s = edges["edge_round"][mine], (edges["compute_s"] + edges["upload_s"])[mine]
         found[place] = sum(busy_s[turn == r].max() for r in np.unique(turn))
         found[place] += edges["backhaul_s"][mine].max()
+    return found
+
+
+def learned_s(edges: Columns, rounds: NDArray[np.int64], planned_s: FloatArray) -> FloatArray:
+    """For each global round, what its prediction had beyond its plans, as was learned before."""
+    found = planned_s - slowest(edges, "planned_backhaul_s", rounds)
+    for place, t in enumerate(rounds.tolist()):
+        mine = edges["global_round"] == t
+        turn, ends_s = edges["edge_round"][mine], edges["planned_edge_time_s"][mine]
+        found[place] -= sum(ends_s[turn == r].max() for r in np.unique(turn))
     return found
 
 

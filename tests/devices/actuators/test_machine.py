@@ -85,21 +85,24 @@ def test_training_under_a_quota_does_not_end_before_its_time(tmp_path):
 
 
 def test_a_quota_lets_slow_steps_be_made_up(tmp_path):
-    """Where local steps count, the quota is 1.3 times the share, and the rest is at the end."""
+    """Where local steps count, the quota is 1.3 times the share, and each step has its rest."""
     root, slice_, own = unified(tmp_path)
     slept = []
     rest = DutyCycle(
-        iter([100.0, 101.2]).__next__, lambda: 0.0, slept.append, run_s=math.inf, core_step_s=0.4
+        iter([100.0, 100.5, 101.2]).__next__,
+        lambda: 0.0,
+        slept.append,
+        run_s=math.inf,
+        core_step_s=0.4,
     )
     home, leftovers = find_home(root, own), Leftovers(tmp_path / "state")
     quota = CgroupQuota(home, "device-3", leftovers, remove=shutil.rmtree, rest=rest)
     assert quota.apply(0.5, 2) == pytest.approx(0.5)
     (group,) = slice_.glob("fedrt-*")
     assert (group / "cpu.max").read_text() == "325000 500000"
-    quota.after_step()
-    assert slept == []
-    quota.after_step()  # two steps of 0.4 s at a half are 1.6 s, of which 1.2 have gone by
-    assert slept == [pytest.approx(0.4)]
+    quota.after_step()  # a step of 0.4 s at a half is 0.8 s, of which 0.5 have gone by
+    quota.after_step()  # two are 1.6 s, of which 1.2 have gone by
+    assert slept == pytest.approx([0.3, 0.4])
     quota.close()
 
 

@@ -19,7 +19,8 @@ class DutyCycle(CpuActuator):
     after the last step, so that the whole training takes its work over the share. Work is the CPU
     time of the training thread: on a busy machine, waiting for the CPU is no work. With
     `core_step_s` every local step is so many seconds of work, however long the processor took over
-    it: where its speed changes, as in a virtual machine, shares of CPU time are no steady speed.
+    it: where its speed changes, as in a virtual machine, shares of CPU time are no steady speed. It
+    then pauses after every step: several devices on one machine hold each other up the least.
     """
 
     def __init__(
@@ -52,7 +53,8 @@ class DutyCycle(CpuActuator):
         if self._share <= 0.0 or self._closed:
             return
         worked_s = self._done * self.core_step_s or self._cpu_clock() - self._cpu_began
-        if self._left > 0 and worked_s - self._paused_s < self._run_s:
+        is_soon = worked_s - self._paused_s < self._run_s and not self.core_step_s
+        if self._left > 0 and is_soon:
             return
         self._paused_s = worked_s
         left_s = worked_s / self._share - (self._clock() - self._began)

@@ -135,7 +135,6 @@ class EdgeNode:
         async with self._at_work():
             if states.has(order.label):
                 return pb.TrainReport.FromString(states.report(order.label))
-            states.forget_before(order.forget_before, keep_updates=self.keep_updates)
             if self.keep_updates:
                 states.save_order(order.label, order.SerializeToString())
             model = await self._at(order.base)
@@ -146,6 +145,8 @@ class EdgeNode:
                 for number in round_.locals:
                     if round_.awaits(number) and number in self.seats:
                         self.call(self.seats[number])
+                # While devices train: nobody waits for it.
+                await in_thread(states.forget_before, order.forget_before, self.keep_updates)
                 await self._wait(round_)
             finally:
                 round_.closed, self.round = True, None

@@ -107,7 +107,7 @@ class States:
         path = self._path(label, f"{step}-{neighbour}.step")
         return read_bytes(path, MOST) if path.is_file() else None
 
-    def forget_before(self, t: int, *, keep_updates: bool = False) -> None:
+    def forget_before(self, t: int, keep_updates: bool = False) -> None:
         """Delete everything about earlier global rounds."""
         for path in self.folder.iterdir():
             found = OWN.fullmatch(path.name)

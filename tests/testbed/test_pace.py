@@ -45,6 +45,7 @@ def test_devices_are_held_to_what_the_scenario_says_of_each():
     assert described == pytest.approx([0.008] * 5 + [0.016])
     words = "a local step takes 0.008 to 0.016 s of a whole core, as the scenario says"
     assert pace_words(described, described) == words
+    assert pace_words(described, 1.005 * described) == words
     assert pace_words(np.full(6, 0.012), np.full(6, 0.008)) == (
         "a local step takes 0.012 s of a whole core: 1.5 times what the scenario says, which the"
         " coordinator will learn"

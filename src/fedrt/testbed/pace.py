@@ -38,6 +38,8 @@ MEASURE_S, PIECE_S = 4.0, 0.2
 KEPT, MARGIN = 0.9, 1.2
 """The pace is kept in this part of the pieces, with this margin: in a run more goes on."""
 FIRST_STEPS = 3
+SAME = 0.01
+"""By which part a pace may differ from the scenario's without a word."""
 END_S = 300.0
 """Within which all of it has to be done."""
 
@@ -53,7 +55,7 @@ def pace_words(pace_s: FloatArray, described: FloatArray) -> str:
     least_s, most_s = pace_s.min(), pace_s.max()
     span = f"{most_s:.4g}" if least_s == most_s else f"{least_s:.4g} to {most_s:.4g}"
     found = f"a local step takes {span} s of a whole core"
-    other = np.flatnonzero(pace_s != described)
+    other = np.flatnonzero(~np.isclose(pace_s, described, rtol=SAME))
     if not len(other):
         return f"{found}, as the scenario says"
     n = int(other[0])

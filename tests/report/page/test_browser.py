@@ -115,6 +115,7 @@ def test_the_slider_moves_the_graph_by_mouse_and_by_key(compared, on_compared):
     for t in range(ROUNDS - 1, -1, -1):
         assert slider.input_value() == str(t)
         page.wait_for_round(t)
+        page.show("chart-graph")
         seen[t] = page.run(
             "fedrtPage.charts['chart-graph'].chart.getOption().series[0].links"
             ".map((l) => [l.link.from, l.link.to, l.link.bps, l.link.distance, l.link.fate])"

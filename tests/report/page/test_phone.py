@@ -79,6 +79,7 @@ def test_a_hundred_servers_are_a_matrix_and_a_few_a_graph(folders, view):
     before = str(series["data"])
     page.tab.locator("#round").press("Home")
     page.wait_for_round(0)
+    page.show("chart-graph")
     page.wait("fedrtPage.charts['chart-graph'].chart.getOption().series[0].data.length > 0")
     assert str(page.series("chart-graph")[0]["data"]) != before
     few = look(view, folders("faults"), width=PHONE)

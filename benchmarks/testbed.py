@@ -159,40 +159,60 @@ def main() -> None:
     parser.add_argument("--save", type=Path, help="where to write the numbers, as JSON")
     parser.add_argument("--keep", type=Path, help="a new folder for the runs; default: nowhere")
     parser.add_argument("--tables", type=Path, help="a new folder for the tables of the policies")
+    parser.add_argument(
+        "--again", type=Path, help="numbers of an earlier measurement: only run the policies again"
+    )
     args = parser.parse_args()
     if args.tables is not None and args.tables.exists():
         parser.error(f"--tables {args.tables}: exists already")
+    policies = args.policies.split(",")
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) if args.keep is None else args.keep
-        (folder / "calibration").mkdir(parents=True)
-        found: dict[str, Any] = {"machine": machine(), "rounds": args.rounds}
-        policies = args.policies.split(",")
-        found["calibration"] = measures = calibrated(folder / "calibration")
-        print(f"calibrated: {measures['cycles_per_sample']:.4g} cycles per sample", flush=True)
-        trial = [*settings_of(measures), f"rounds.global_rounds={OVERHEAD_ROUNDS}"]
-        pace = measures["core_step_s"]
-        measures["aggregation_s"] = overhead_s(trial, policies[0], folder / "overhead", pace)
-        print(f"overhead of a round: {measures['aggregation_s']:.3f} s", flush=True)
-        known = settings_of(measures)
-        found["runs"] = {}
-        for policy in policies:
-            given = [*known, f"rounds.global_rounds={args.rounds}"]
-            found["runs"][policy] = measured(given, policy, folder / policy, pace)
+        if args.again is None:
+            found = all_runs(folder, policies, args.rounds)
+        else:
+            found = runs_again(json.loads(args.again.read_text()), folder, policies)
         savings(found["runs"])
-        found["wrong"], few = {}, f"rounds.global_rounds={WRONG_ROUNDS}"
-        if args.rounds >= WRONG_ROUNDS:
-            for factor in WRONG:
-                wrong = measures | {"cycles_per_sample": factor * measures["cycles_per_sample"]}
-                out = folder / f"wrong-{factor}"
-                run = measured([*settings_of(wrong), few], WRONG_POLICY, out, pace)
-                found["wrong"][str(factor)] = run
-            found["unpaced"] = measured([*known, few], WRONG_POLICY, folder / "unpaced", 0.0)
         for policy, run in found["runs"].items():
             print(f"{policy}: saved {run['saved']:.1%}, predicted {run['predicted_saved']:.1%}")
         if args.save is not None:
             args.save.write_text(json.dumps(found, indent=1) + "\n")
         if args.tables is not None:
             keep_tables(folder, policies, args.tables)
+
+
+def all_runs(folder: Path, policies: Sequence[str], rounds: int) -> dict[str, Any]:
+    """What was calibrated, and the runs of all policies, of wrong cycles and without a pace."""
+    (folder / "calibration").mkdir(parents=True)
+    found: dict[str, Any] = {"machine": machine(), "rounds": rounds}
+    found["calibration"] = measures = calibrated(folder / "calibration")
+    print(f"calibrated: {measures['cycles_per_sample']:.4g} cycles per sample", flush=True)
+    trial = [*settings_of(measures), f"rounds.global_rounds={OVERHEAD_ROUNDS}"]
+    pace = measures["core_step_s"]
+    measures["aggregation_s"] = overhead_s(trial, policies[0], folder / "overhead", pace)
+    print(f"overhead of a round: {measures['aggregation_s']:.3f} s", flush=True)
+    found["runs"] = {}
+    runs_again(found, folder, policies)
+    found["wrong"], few = {}, f"rounds.global_rounds={WRONG_ROUNDS}"
+    if rounds >= WRONG_ROUNDS:
+        for factor in WRONG:
+            wrong = measures | {"cycles_per_sample": factor * measures["cycles_per_sample"]}
+            out = folder / f"wrong-{factor}"
+            run = measured([*settings_of(wrong), few], WRONG_POLICY, out, pace)
+            found["wrong"][str(factor)] = run
+        given = [*settings_of(measures), few]
+        found["unpaced"] = measured(given, WRONG_POLICY, folder / "unpaced", 0.0)
+    return found
+
+
+def runs_again(found: dict[str, Any], folder: Path, policies: Sequence[str]) -> dict[str, Any]:
+    """Run policies with what was calibrated before, and take their numbers in."""
+    measures = found["calibration"]
+    given = [*settings_of(measures), f"rounds.global_rounds={found['rounds']}"]
+    for policy in policies:
+        run = measured(given, policy, folder / policy, measures["core_step_s"])
+        found["runs"][policy] = run
+    return found
 
 
 if __name__ == "__main__":

@@ -45,6 +45,8 @@ class Pace:
     edge_rounds: int
     time_s: float
     """Seconds of all finished global rounds."""
+    is_measured: bool = False
+    """Whether seconds and joules are those of real devices, which plans predict nearly."""
 
     @property
     def left_j(self) -> FloatArray:
@@ -168,6 +170,7 @@ class PartOfBooks:
             r=ledger.r,
             edge_rounds=ledger.edge_rounds,
             time_s=ledger.time_s,
+            is_measured=ledger.is_measured,
         )
 
 
@@ -191,6 +194,8 @@ class Ledger:
     """Per device: the share of edge rounds that it takes part in, on average."""
     t: int = 0
     r: int = 0
+    is_measured: bool = False
+    """Whether what was charged last was measured on real devices."""
     forced_horizon: Horizon | None = None
     """The horizon that the scenario sets for all policies, if it does."""
 
@@ -257,11 +262,19 @@ class Ledger:
         energy_j[outcome.device] = cost.energy_j
         spent_j = self.spent_j + energy_j
         elapsed_s = self.elapsed_s + cost.edge_time_s + cost.backhaul_s
+        is_measured = outcome.clock_s is not None
         if self.r + 1 < self.edge_rounds:
-            return replace(self, spent_j=spent_j, elapsed_s=elapsed_s, r=self.r + 1)
+            return replace(
+                self,
+                spent_j=spent_j,
+                elapsed_s=elapsed_s,
+                is_measured=is_measured,
+                r=self.r + 1,
+            )
         return replace(
             self,
             spent_j=spent_j,
+            is_measured=is_measured,
             elapsed_s=np.zeros_like(elapsed_s),
             time_s=self.time_s + float(elapsed_s.max()),
             t=self.t + 1,

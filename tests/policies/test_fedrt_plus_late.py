@@ -23,7 +23,8 @@ from fedrt.ledger import PartOfBooks
 from fedrt.plan import Gossip
 from fedrt.policies import fedrt_plus
 from fedrt.policies.fedrt_plus import FedRTPlus, Memory
-from fedrt.runs.loop import make_world, open_ledger, simulate_rounds
+from fedrt.runs.executor import SimulatedExecutor
+from fedrt.runs.loop import make_world, open_ledger, run_rounds, simulate_rounds
 from fedrt.runs.reference import Reference
 
 pytestmark = pytest.mark.numerical
@@ -65,11 +66,43 @@ def cost_of(seen, allocation, gossip):
     ],
 )
 def test_a_server_is_late_that_is_through_after_its_plan(r, time_s, elapsed_s, late):
-    pace = SimpleNamespace(r=r, time_s=time_s)
+    pace = SimpleNamespace(r=r, time_s=time_s, is_measured=False)
     memory = Memory(Prices.unknown(2), planned_s=np.array([10.0, 12.0]))
     assert memory.is_late(pace, np.array(elapsed_s)) == late
     # Before the first plan nothing can be late.
     assert not Memory(Prices.unknown(2)).is_late(pace, np.array(elapsed_s))
+
+
+@pytest.mark.parametrize(("end_s", "late"), [(12.2, False), (12.39, False), (12.41, True)])
+def test_on_real_devices_a_tenth_of_a_rounds_time_is_noise(end_s, late):
+    """A round of 4 s that was to end after 12 s."""
+    pace = SimpleNamespace(r=0, time_s=end_s, is_measured=True)
+    memory = Memory(Prices.unknown(2), planned_s=np.array([10.0, 12.0]), planned_for_s=4.0)
+    assert memory.is_late(pace, np.zeros(2)) == late
+
+
+class Measured(SimulatedExecutor):
+    """As on real devices: what is measured differs from the plan by some part."""
+
+    def __init__(self, world, part):
+        super().__init__(world)
+        self.draw, self.part = np.random.default_rng(0), part
+
+    def run(self, seen, plan):
+        outcome = super().run(seen, plan)
+        ratio = 1 + self.part * self.draw.uniform(0.5, 1, seen.num_edges)
+        cost = replace(outcome.cost, edge_time_s=outcome.cost.edge_time_s * ratio)
+        return replace(outcome, cost=cost, clock_s=float(cost.edge_time_s.max()))
+
+
+@pytest.mark.parametrize(("part", "late"), [(0.02, False), (-0.02, False), (0.5, True)])
+def test_noise_of_real_devices_leaves_energy_paced(part, late):
+    """Devices spend their energy unevenly over the rounds as long as nothing unusual happens."""
+    world, policy = make_world(tiny("rounds.global_rounds=10"), 0), FedRTPlus()
+    rounds = list(run_rounds(world, policy, Measured(world, part)))
+    assert policy.memory.late is late
+    assert rounds[-1].last.after.is_measured
+    assert not list(simulate_rounds(world, FedRTPlus()))[-1].last.after.is_measured
 
 
 def test_the_end_of_each_edge_round_is_planned_to_the_second():

@@ -14,14 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.devices.actuators.tc import (
+    ACKNOWLEDGES,
     BURST_S,
     FRAME_BYTES,
     FREE_BPS,
     FREE_CLASS,
     LEAST_BURST,
-    LENGTH_AT,
     QUEUE_BYTES,
-    SMALL,
     SPLITS_BPS,
     TrafficError,
     run_command,
@@ -107,7 +106,7 @@ class Network:
             # What only acknowledges does not wait behind data that go the same way.
             lines.append(
                 f"filter add dev {port_of(host)} parent 1: protocol ip prio 1"
-                f" u32 match u16 0 {SMALL} at {LENGTH_AT[0]} flowid 1:{FREE_CLASS:x}"
+                f" u32 {ACKNOWLEDGES[0]} flowid 1:{FREE_CLASS:x}"
             )
             lines.append(
                 f"class add dev {port_of(host)} parent 1: classid 1:{FREE_CLASS:x} htb"

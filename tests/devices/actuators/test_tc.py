@@ -187,11 +187,15 @@ SENDER = textwrap.dedent("""
 """)
 
 
-def test_packets_are_counted_as_they_are_on_the_wire(namespaces, tmp_path):
-    """What the sender's system joins to packets of up to 64 kB is split again.
+SHORT = SENDER.replace(
+    "stream.sendall(bytes(500_000))",
+    "stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)\n"
+    "    for _ in range(300): stream.sendall(bytes(10))",
+)
 
-    What only acknowledges the five megabytes that come back is not among them.
-    """
+
+def sent(namespaces, tmp_path, sender):
+    """For each class of a server, the bytes and packets of a device that has sent something."""
     run = runner(namespaces)
     device = f"fedrt-test-{uuid.uuid4().hex[:6]}"
     subprocess.run(["ip", "netns", "add", device], check=True)
@@ -207,18 +211,32 @@ def test_packets_are_counted_as_they_are_on_the_wire(namespaces, tmp_path):
         receiver = [*namespaces, sys.executable, "-c", RECEIVER]
         with subprocess.Popen(receiver, stdout=subprocess.PIPE, text=True) as child:
             assert child.stdout.readline() == "listens\n"
-            subprocess.run([*there, sys.executable, "-c", SENDER], check=True, timeout=LIMIT_S)
+            subprocess.run([*there, sys.executable, "-c", sender], check=True, timeout=LIMIT_S)
         said = run(["tc", "-s", "class", "show", "dev", f"fedrt{PORT}"], "")
         found = re.findall(r"class htb (\S+) .*?Sent (\d+).*?lended: (\d+)", said, re.DOTALL)
-        counts = {name: (int(length), int(packets)) for name, length, packets in found}
-        length, packets = counts["1:10"]
-        assert 500_000 < length < 550_000
-        assert length / packets <= 1514
-        free_length, free_packets = counts["1:1"]
-        assert 0 < free_length <= 128 * free_packets
         traffic.undo()
     finally:
         subprocess.run(["ip", "netns", "del", device], check=True)
+    return {name: (int(length), int(packets)) for name, length, packets in found}
+
+
+def test_packets_are_counted_as_they_are_on_the_wire(namespaces, tmp_path):
+    """What the sender's system joins to packets of up to 64 kB is split again.
+
+    What only acknowledges the five megabytes that come back is not among them.
+    """
+    counts = sent(namespaces, tmp_path, SENDER)
+    length, packets = counts["1:10"]
+    assert 500_000 < length < 550_000
+    assert length / packets <= 1514
+    free_length, free_packets = counts["1:1"]
+    assert 0 < free_length <= 128 * free_packets
+
+
+def test_short_data_do_not_overtake_long_ones(namespaces, tmp_path):
+    """300 pieces of 10 bytes, in packets as short as acknowledgements, are held to the rate."""
+    counts = sent(namespaces, tmp_path, SHORT)
+    assert counts["1:10"][0] > 300 * 10
 
 
 CHILD = textwrap.dedent("""

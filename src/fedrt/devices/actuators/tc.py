@@ -42,8 +42,13 @@ LEAST_BPS = 8000.0
 FIRST_CLASS = 16
 FREE_CLASS, FREE_BPS = 1, 1e10
 """Of packets that only acknowledge: at an upload's rate they would hold up what is sent there."""
-SMALL, LENGTH_AT = "0xff80", (2, 4)
-"""They have fewer than 128 bytes; where a packet says that, in IP of both versions."""
+ACKNOWLEDGES = tuple(
+    f"match u16 0 0xff80 at {length} match u8 0x10 0xff at {flags}"
+    for length, flags in ((2, 33), (4, 53))
+)
+"""They have fewer than 128 bytes, and of TCP's flags only that of an acknowledgement; where a
+packet says that, in IP of both versions. Short data have another flag too (PSH): they must not
+overtake what was sent before them, or TCP takes that for lost, and sends all of it again."""
 CLOSE = 0.01
 """A rate that is read back may differ by this part: the kernel counts whole bytes per second."""
 
@@ -115,7 +120,7 @@ class TrafficControl(BandwidthActuator):
         for place, (protocol, word) in enumerate((("ip", "ip"), ("ipv6", "ip6"))):
             lines.append(
                 f"filter add dev {ifb} parent 1: protocol {protocol} prio {place + 1}"
-                f" u32 match u16 0 {SMALL} at {LENGTH_AT[place]} flowid 1:{FREE_CLASS}"
+                f" u32 {ACKNOWLEDGES[place]} flowid 1:{FREE_CLASS}"
             )
             lines.append(
                 f"filter add dev {interface} parent ffff: protocol {protocol}"

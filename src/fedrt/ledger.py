@@ -262,19 +262,11 @@ class Ledger:
         energy_j[outcome.device] = cost.energy_j
         spent_j = self.spent_j + energy_j
         elapsed_s = self.elapsed_s + cost.edge_time_s + cost.backhaul_s
-        is_measured = outcome.clock_s is not None
+        charged = replace(self, spent_j=spent_j, is_measured=outcome.clock_s is not None)
         if self.r + 1 < self.edge_rounds:
-            return replace(
-                self,
-                spent_j=spent_j,
-                elapsed_s=elapsed_s,
-                is_measured=is_measured,
-                r=self.r + 1,
-            )
+            return replace(charged, elapsed_s=elapsed_s, r=self.r + 1)
         return replace(
-            self,
-            spent_j=spent_j,
-            is_measured=is_measured,
+            charged,
             elapsed_s=np.zeros_like(elapsed_s),
             time_s=self.time_s + float(elapsed_s.max()),
             t=self.t + 1,

@@ -47,6 +47,14 @@ class InfeasibleError(FedrtError):
     exit_code = 3
 
 
+class UnfinishedError(FedrtError):
+    """Raised where training has ended, but its summary cannot be written: it can be resumed."""
+
+    def __init__(self, line: str, exit_code: int) -> None:
+        self.exit_code = exit_code
+        super().__init__(line)
+
+
 def printable(text: str) -> str:
     """The text with control characters replaced, so that it cannot affect the terminal."""
     if text.isprintable():

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedrt.errors import InputError
+from fedrt.scenario.entries import make_own
 from fedrt.scenario.model import Custom, Learning
-from fedrt.system.plugins import load_plugin
 from fedrt.validation import Real
 
 BETTER = ("higher", "lower")
@@ -25,6 +25,8 @@ KEY = "measure"
 """Where a summary names its measure, if that is not accuracy."""
 FURTHER = "further_measures"
 """Where it has the last values of those besides, by name."""
+TASK_METHODS = ("losses", "output_shape")
+"""What every task of a user's own must have."""
 ON_DEVICES = ("device_", "tuned_")
 """How columns begin that are about devices' own samples."""
 
@@ -48,12 +50,16 @@ class Measure:
         """Whether a value is as good as a target."""
         return value >= target if self.higher_is_better else value <= target
 
-    def say(self, value: float, digits: int = 2) -> str:
-        """A value in words."""
+    def say(self, value: float | None, digits: int = 2) -> str:
+        """A value in words; `-` where no evaluation gave a number."""
+        if value is None:
+            return "-"
         return f"{value:.{digits}%}" if self.is_share else f"{value:.4g}"
 
-    def say_difference(self, value: float) -> str:
+    def say_difference(self, value: float | None) -> str:
         """The difference of two values in words; of shares in percentage points."""
+        if value is None:
+            return "-"
         text = f"{100 * value:+.2f}" if self.is_share else f"{value:+.3g}"
         return text[1:] if float(text) == 0 else text
 
@@ -80,11 +86,11 @@ MEASURES: dict[str, tuple[Measure, ...]] = {
 
 
 def measures_of(learning: Learning) -> tuple[Measure, ...]:
-    """The measures of a scenario's task; those of a user's own are read from its class."""
+    """The measures of a scenario's task; a user's own is made for it, as training makes it."""
     chosen = learning.task or "classification"
     if isinstance(chosen, Custom):
-        field = "scenario.learning.task"
-        return own_measures(load_plugin(chosen.kind, field), f"{field} = {chosen.kind!r}")
+        own = make_own(chosen, "task", TASK_METHODS)
+        return own_measures(own.entry, own.name)
     return MEASURES[chosen if isinstance(chosen, str) else chosen.kind]
 
 

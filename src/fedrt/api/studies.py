@@ -113,7 +113,7 @@ def requested(
     `given` is what the caller gave, `like` has something like each thing that is asked for.
     """
     if resume is None:
-        settings = read_settings(given["settings"])
+        settings = read_settings(given["settings"], objects)
         return Request(kind, source, settings, asked, given["out"], given["overwrite"])
     told = _without_objects(given, objects)
     names = [name for name, value in told.items() if value not in (None, (), [], "", False)]

@@ -159,9 +159,8 @@ class RunDirectory:
         table = pa.table(columns | {"samples": class_counts[device, label]})
         write_whole(self.path / "partition.parquet", partial(parquet.write_table, table))
 
-    def finish(self, history: History, summary: dict[str, Any]) -> None:
-        """Save all tables, and then the summary, which marks the run as ended."""
-        self.save(history)
+    def finish(self, summary: dict[str, Any]) -> None:
+        """Save the summary, which marks the run as ended; its tables are saved before."""
         write_json(self.path / "summary.json", summary)
 
 

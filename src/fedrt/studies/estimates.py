@@ -45,7 +45,8 @@ def estimate_run(
         raise
     summary = account.summary()
     if directory is not None:
-        directory.finish(account.history, summary)
+        directory.save(account.history)
+        directory.finish(summary)
     return summary
 
 

@@ -19,7 +19,7 @@ from fedrt.learning.tasks.classification import Classification
 from fedrt.learning.tasks.multi_label import MultiLabel
 from fedrt.learning.tasks.next_token import NextToken
 from fedrt.learning.tasks.regression import Regression
-from fedrt.measures import own_measures
+from fedrt.measures import TASK_METHODS, own_measures
 from fedrt.scenario.entries import make_own
 from fedrt.scenario.model import Custom, Learning
 
@@ -51,6 +51,6 @@ def make_task(learning: Learning) -> Task:
     """The task that a scenario names; a user's own gets its options."""
     chosen = learning.task or "classification"
     if isinstance(chosen, Custom):
-        own = make_own(chosen, "task", ("losses", "output_shape"))
+        own = make_own(chosen, "task", TASK_METHODS)
         return OwnTask(own, own_measures(own.entry, own.name))
     return TASKS[chosen if isinstance(chosen, str) else chosen.kind](learning)

@@ -74,7 +74,7 @@ def size(
 
     `deadline` is a text such as `1h30m`, or seconds. `vary` is a setting and its range,
     `{"bandwidth.scale": "0.5..8"}` or `{"bandwidth.scale": (0.5, 8)}`. `policy` is `fedrt-plus`
-    unless another is given.
+    unless another is given. Where no value will do, `data["value"]` is None.
     """
     objects = Objects()
     source = source_of(scenario, objects, resume)
@@ -130,7 +130,7 @@ def _sized(request: Request, progress: bool) -> StudyResult:
                 overspend=asked["allow_overspend"],
                 kept=study.points,
             )
-            if found.answer is None:
+            if found.best.problem is not None:  # nothing has run
                 raise unreachable(found)
         save_size(study.out, found, policy, scenario.name, seeds)
     label, data = answer_label(found, policy), size_data(found, policy, scenario.name)

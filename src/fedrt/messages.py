@@ -23,6 +23,10 @@ CODEC_NAMES = (
     "top-k",
 )
 """The shipped codecs; a message has the place of its codec in here."""
+UNCOMPRESSED = "none"
+"""A message of the numbers alone, as float32 without a header."""
+UPLOADS = (*CODEC_NAMES, UNCOMPRESSED)
+"""How a plan may have an upload sent."""
 HEADER_BYTES = 16
 BLOCK = 256
 """The numbers of an update that share a scale."""
@@ -34,7 +38,7 @@ TOP_K = 0.01
 LADDER = ("int2", "int3", "int4", "int5", "int6", "int8", "float16")
 """The codecs in the order in which a device whose messages leave too much out is stepped up."""
 PLACE_BYTES, VALUE_BYTES = 4, 4
-"""Of a number that `top-k` sends: its place and its value."""
+"""Of a number that `top-k` sends: its place and its value, a float32."""
 
 DISTORTION = {
     "float32": 0.0,
@@ -67,6 +71,8 @@ def message_bytes(codec: str, numbers: int, share: float | None = None) -> int:
     if codec in BITS:
         scales = SCALE_BYTES * -(-numbers // BLOCK)
         return HEADER_BYTES + scales + -(-BITS[codec] * numbers // 8)
+    if codec == UNCOMPRESSED:
+        return VALUE_BYTES * numbers
     if codec == "top-k":
         return HEADER_BYTES + (PLACE_BYTES + VALUE_BYTES) * numbers_sent(numbers, share)
     return HEADER_BYTES + {"float32": 4, "float16": 2}[codec] * numbers
@@ -78,6 +84,8 @@ def distortion(codec: str, share: float | None = None) -> float:
     For independent normal numbers. `top-k` leaves out all those below the quantile x at which the
     share is left: 1 - share - 2 x phi(x), where phi is the normal density.
     """
+    if codec == UNCOMPRESSED:
+        return 0.0
     if codec != "top-k":
         return DISTORTION[codec]
     normal, kept = NormalDist(), TOP_K if share is None else share

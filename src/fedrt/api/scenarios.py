@@ -18,6 +18,7 @@ from fedrt.scenario import Scenario
 from fedrt.scenario.classes import with_setting
 from fedrt.scenario.load import Source
 from fedrt.scenario.model import MEASURED
+from fedrt.scenario.sizes import size_notes
 from fedrt.scenario.tables.fields import PerDevice
 from fedrt.scenario.tables.layers import plain, without_none
 from fedrt.settings import Sections
@@ -54,7 +55,8 @@ def check(source: Source, settings: Settings = ()) -> Scenario:
         learning = replace(found.learning, model_bits=1.0)
         fleet = with_setting(found.fleet, "cycles_per_sample", MEASURED, PerDevice(1.0, 1.0))
         made = replace(found, learning=learning, fleet=fleet)
-    for line in fleet_notes(made, SimulatedWorld(made, seed=0).fleet):
+    fleet = SimulatedWorld(made, seed=0).fleet
+    for line in (*size_notes(found.learning), *fleet_notes(made, fleet)):
         note(f"note: {line}")
     return found
 

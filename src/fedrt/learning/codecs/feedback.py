@@ -13,16 +13,18 @@ import torch
 from torch import Tensor
 
 from fedrt.learning.codecs.blocks import Blocks
-from fedrt.learning.codecs.floats import Floats
+from fedrt.learning.codecs.floats import Floats, Uncompressed
 from fedrt.learning.codecs.formats import Format
 from fedrt.learning.codecs.top_k import TopK
-from fedrt.messages import BITS, message_bytes
+from fedrt.messages import BITS, UNCOMPRESSED, message_bytes
 
 
 def make_format(name: str, share: float | None = None) -> Format:
-    """The message format of a shipped codec; `share` is that of `top-k`."""
+    """The message format of a shipped codec, or of none; `share` is that of `top-k`."""
     if name in BITS:
         return Blocks(name)
+    if name == UNCOMPRESSED:
+        return Uncompressed()
     return TopK(share) if name == "top-k" else Floats(name)
 
 

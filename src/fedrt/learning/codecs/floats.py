@@ -1,4 +1,4 @@
-"""The codecs `float32` and `float16`: every number in the given type.
+"""The codecs `float32` and `float16`: every number in the given type; and numbers without a codec.
 
 What float16 cannot hold becomes its greatest number.
 """
@@ -9,8 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedrt.errors import MessageError
 from fedrt.learning.codecs.formats import as_float32, vector_of
 from fedrt.learning.codecs.wire import refuse_body, seal, unseal
+from fedrt.messages import UNCOMPRESSED, VALUE_BYTES
 
 MOST_HALF = float(torch.finfo(torch.float16).max)
 
@@ -48,3 +50,25 @@ class Floats:
 
     def __repr__(self) -> str:
         return self.name
+
+
+class Uncompressed(Floats):
+    """The numbers alone, 4 bytes each, where any codec's message would be longer."""
+
+    def __init__(self) -> None:
+        super().__init__(UNCOMPRESSED)
+
+    def encode(self, numbers: Tensor) -> bytes:
+        """The message of a vector."""
+        return vector_of(numbers, self.name).astype("<f4", copy=False).tobytes()
+
+    def decode(self, message: bytes, numbers: int | None = None) -> Tensor:
+        """The vector that a message stands for."""
+        count = len(message) // VALUE_BYTES if numbers is None else numbers
+        if len(message) != VALUE_BYTES * count:
+            rule = f"{VALUE_BYTES * count} for {count} numbers"
+            raise MessageError(f"message without a codec: has {len(message)} bytes: must be {rule}")
+        found = np.frombuffer(message, dtype="<f4")
+        if not np.isfinite(found).all():
+            raise refuse_body(self.name, "has a number that is not finite")
+        return torch.from_numpy(found.astype(np.float32))

@@ -21,7 +21,7 @@ from fedrt.learning.engines.engine import Screening, Trained, TrainingOrder
 from fedrt.learning.engines.method import Method
 from fedrt.learning.engines.scaffold import Variates
 from fedrt.learning.servers import Servers
-from fedrt.messages import CODEC_NAMES
+from fedrt.messages import UPLOADS
 from fedrt.rounds import ACCEPTED, NOT_STEPPED
 from fedrt.scenario.model import Scenario
 
@@ -77,8 +77,8 @@ class EdgeServers:
         if self.guard is None or not self.guard.least[row].any():
             return order
         names = self.guard.allowed(row, self.codecs(order))
-        codec = np.array([CODEC_NAMES.index(name) for name in names])
-        return replace(order, codec=codec, menu=CODEC_NAMES)
+        codec = np.array([UPLOADS.index(name) for name in names])
+        return replace(order, codec=codec, menu=UPLOADS)
 
     def codecs(self, order: TrainingOrder) -> list[str]:
         """The name of each device's codec; of those that a scenario or a plan names."""

@@ -26,7 +26,7 @@ from fedrt.learning.material import check_labels
 from fedrt.learning.models.architectures import check_trains, model_code
 from fedrt.learning.remote.orders import LocalOrder, LocalResult, ModelInputs
 from fedrt.learning.remote.parts import DRAWING, CommonParts, one_thread, open_parts, some_threads
-from fedrt.messages import CODEC_NAMES, Raw
+from fedrt.messages import UPLOADS, Raw
 from fedrt.scenario.model import Scenario
 
 IntArray = NDArray[np.int64]
@@ -156,8 +156,8 @@ class DeviceSteps:
         sent = parts.join(message, state)
         menu = replace(
             whole,
-            codec=np.array([CODEC_NAMES.index(name)]),
-            menu=CODEC_NAMES,
+            codec=np.array([UPLOADS.index(name)]),
+            menu=UPLOADS,
             codec_state=held,
             state_row=np.zeros(1, dtype=np.int64),
         )

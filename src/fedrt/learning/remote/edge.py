@@ -30,7 +30,7 @@ from fedrt.learning.remote.orders import (
     ModelInputs,
 )
 from fedrt.learning.remote.parts import CommonParts, one_thread, open_parts
-from fedrt.messages import CODEC_NAMES, Raw
+from fedrt.messages import UPLOADS, Raw
 from fedrt.rounds import ACCEPTED, REASONS
 from fedrt.scenario.model import Scenario
 from fedrt.world.faults import draw_attackers
@@ -175,8 +175,8 @@ class EdgeModel:
             attackers=None if self.attackers is None else self.attackers[row],
             state_row=row,
             correction=correction,
-            codec=np.array([CODEC_NAMES.index(name) for name in named]) if named else None,
-            menu=CODEC_NAMES if named else (),
+            codec=np.array([UPLOADS.index(name) for name in named]) if named else None,
+            menu=UPLOADS if named else (),
         )
 
     @one_thread()

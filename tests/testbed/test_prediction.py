@@ -17,6 +17,20 @@ def test_errors_are_parts_of_what_was_measured():
     assert Error.of(np.zeros(1), np.zeros(1)).words == "nothing was predicted"
 
 
+def test_the_95th_percentile_is_near_the_greatest_of_many():
+    """Errors of 1 to 20 %, every other prediction too short.
+
+    0.95 of the way from the first to the last is place 18.05: 19.05 %. The mean is 10.5 %; those
+    too long, 2 to 20 %, add up to 1.10, those too short to 1.00: a bias of 0.1 / 20.
+    """
+    size = np.arange(1, 21) / 100
+    sign = np.where(np.arange(20) % 2 == 0, -1, 1)
+    error = Error.of(4 * (1 + sign * size), np.full(20, 4.0))
+    assert error == Error(*(pytest.approx(x) for x in (20, 0.105, 0.1905, 0.2, 0.005)))
+    words = Error(20, 0.1, 0.19, 0.2, 0.0).words
+    assert words == "mean 10.0%, 95th percentile 19.0%, most 20.0%"
+
+
 def write_run(folder, rounds=8):
     """Two edge servers with a device each; from round 5 on predictions are a tenth too long."""
     t = np.arange(rounds)

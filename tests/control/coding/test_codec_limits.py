@@ -2,85 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from itertools import product
-
 import numpy as np
 import pytest
+from support.coding import earliest_of_all, end_s, random_choice
 
-from fedrt.control.allocation.allocate import allocate
-from fedrt.control.allocation.priced import cost_of
-from fedrt.control.allocation.shares import least_energy_j
 from fedrt.control.coding.choice import Coding
-from fedrt.control.coding.menu import make_menu
-from fedrt.cost.round import fixed_energy_j, fixed_time_s
-from fedrt.messages import distortion
+from fedrt.cost.round import fixed_energy_j
 from fedrt.world.laws import Laws
-from fedrt.world.observation import Observation
 
 pytestmark = pytest.mark.numerical
-
-CODECS = ("int3", "int4", "int6", "int8")
-LIMIT = 0.5 * distortion("int4")
-"""All send int6, and about half of them may send int4 in its place."""
-
-
-def instance(
-    seed: int, sizes: tuple[int, ...], laws: Laws | None = None, slack: tuple[float, float] = (1, 2)
-) -> tuple[Coding, np.ndarray]:
-    """Devices whose allowances all bind, and what clusters have behind them.
-
-    `slack`: a device may spend between these multiples of what the uniform codec takes at least.
-    """
-    rng = np.random.default_rng(seed)
-    count = sum(sizes)
-    seen = Observation(
-        model_bits=8.7e6,
-        local_steps=10,
-        gossip_steps=10,
-        edge_of_device=np.repeat(np.arange(len(sizes)), sizes),
-        cycles=np.full(count, 3e9) * rng.uniform(0.5, 2, count),
-        snr=10 ** rng.uniform(0, 1.5, count),
-        tx_power_w=rng.choice([0.1, 0.5], count),
-        capacitance=2e-28 * rng.uniform(0.1, 1, count),
-        cpu_min_hz=np.full(count, 0.5e9),
-        cpu_max_hz=np.full(count, 3e9),
-        edge_bandwidth_hz=rng.uniform(0.5e6, 1e6, len(sizes)),
-        menu=make_menu(CODECS, LIMIT, 8.7e6, 0.0, "state"),
-        laws=Laws() if laws is None else laws,
-    )
-    uniform = replace(seen, upload_bits=np.full(count, seen.menu.bits[seen.menu.uniform]))
-    cap_j = least_energy_j(uniform) * rng.uniform(1 + 0.05 * slack[0], slack[1], count)
-    return Coding(seen, cap_j), rng.uniform(0, 3, len(sizes))
-
-
-def end_s(coding: Coding, codec: np.ndarray, offset_s: np.ndarray) -> float:
-    """When the last cluster ends with these codecs; inf where a device cannot keep its cap."""
-    seen = coding.coded(codec)
-    allocation = allocate(seen, coding.cap_j)
-    if allocation.relaxed.any():
-        return np.inf
-    cost = cost_of(seen, allocation)
-    times_s = seen.max_by_edge(cost.compute_s + cost.upload_s) + fixed_time_s(seen)
-    return float(np.max(offset_s + times_s))
-
-
-def earliest_of_all(coding: Coding, offset_s: np.ndarray, free: np.ndarray) -> float:
-    """The earliest end over all codecs of the devices that may choose, within the limit."""
-    menu = coding.menu
-    ends = []
-    for choice in product(range(len(menu.bits)), repeat=int(free.sum())):
-        codec = coding.uniform.copy()
-        codec[free] = choice
-        if menu.distortion[codec[free]].mean() <= menu.limit * (1 + 1e-12):
-            ends.append(end_s(coding, codec, offset_s))
-    return min(ends)
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_devices_without_a_choice_lend_no_distortion_to_the_others(seed):
     """Cluster 0 keeps the uniform codec, whose distortion is the limit: none of it is left over."""
-    coding, offset_s = instance(seed, (4, 2, 2))
+    coding, offset_s = random_choice(seed, (4, 2, 2))
     held = Coding(coding.seen, coding.cap_j, held=np.array([True, False, False]))
     free = coding.seen.edge_of_device > 0
     menu = coding.menu
@@ -106,7 +42,7 @@ FIXED = {
 @pytest.mark.parametrize("seed", range(5))
 def test_energy_that_nothing_changes_is_not_there_to_choose_with(seed, law):
     """Exhaustive search finds nothing better within the caps, and one codec for all is worse."""
-    coding, offset_s = instance(seed, (2, 3), FIXED[law], (1.0, 1.3))
+    coding, offset_s = random_choice(seed, (2, 3), FIXED[law], (1.0, 1.3))
     assert (fixed_energy_j(coding.seen) > 0.05 * coding.cap_j).any()
     codec, found_s = coding.earliest(offset_s)
     best_s = earliest_of_all(coding, offset_s, np.ones(5, dtype=bool))
@@ -125,7 +61,9 @@ def noisy(seed: int) -> tuple[Coding, np.ndarray, np.ndarray]:
     """
     rng = np.random.default_rng(seed)
     cn0_hz = 10 ** rng.uniform(4, 5, 7)
-    return *instance(seed, (3, 2, 2), Laws(cn0_hz=cn0_hz), (0.1, 1.05)), rng.uniform(2, 6, (10, 3))
+    return *random_choice(seed, (3, 2, 2), Laws(cn0_hz=cn0_hz), (0.1, 1.05)), rng.uniform(
+        2, 6, (10, 3)
+    )
 
 
 def test_clusters_that_could_not_keep_their_caps_go_back_to_one_codec():

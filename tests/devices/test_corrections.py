@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,9 +10,11 @@ import pytest
 from support.parties import six
 
 from fedrt.cost.round import price
+from fedrt.devices.coordinator.edges import SilentEdgeError
 from fedrt.devices.coordinator.executor import RemoteExecutor
 from fedrt.devices.coordinator.learned import Learned
 from fedrt.devices.coordinator.world import MeasuredWorld, slower_radio
+from fedrt.devices.edge.states import START
 from fedrt.plan import Plan
 from fedrt.world.observation import Observation
 from fedrt.world.simulated import SimulatedWorld
@@ -87,15 +90,6 @@ def executor_of(learned: Learned, scenario) -> RemoteExecutor:
     return RemoteExecutor(fleet, learned, None, None)
 
 
-def test_devices_are_held_to_the_rate_of_the_scenarios_radio(learned):
-    """Else a rate that was lowered because uploads took longer would make them take longer."""
-    described = SimulatedWorld(six(), 0).observe(0, 0)
-    cost = price(plan_of(described), described)
-    seen = measured_world(learned).observe(0, 0)
-    rates_bps = executor_of(learned, six())._rates_bps(seen, plan_of(seen))
-    np.testing.assert_allclose(rates_bps, 8 * cost.upload_bytes / cost.upload_s, rtol=1e-9)
-
-
 def outcome(planned_s, measured_s, delivered) -> SimpleNamespace:
     """Seconds of training and of uploads, as planned and as measured."""
     planned, cost = (
@@ -136,3 +130,33 @@ def test_a_slower_radio_takes_so_much_longer():
     np.testing.assert_allclose(ratio, factor, rtol=1e-9)
     back = slower_radio(slower, 1 / factor)
     np.testing.assert_allclose(back.snr, seen.snr, rtol=1e-9)
+
+
+def test_who_does_not_answer_an_order_is_left_out_and_says_so(learned, caplog):
+    """Its state stays as it was, and nobody waits for it before the next round."""
+    asked = []
+
+    async def ask(c, kind, order, limit_s):
+        asked.append((c, kind, [device.number for device in order.devices]))
+        if c == 1:
+            raise SilentEdgeError("edge-1: does not answer")
+        return "report"
+
+    fleet = SimpleNamespace(
+        settings=SimpleNamespace(scenario=six(), least_deadline_s=5.0, deadline_factor=3.0),
+        labels=[START, START],
+        answered=np.ones(2, dtype=bool),
+        samples={},
+        run="run",
+        calls=SimpleNamespace(ask=ask),
+    )
+    executor = RemoteExecutor(fleet, learned, None, None)
+    seen = SimulatedWorld(six(), 0).observe(0, 0)
+    reports = asyncio.run(executor._train(seen, plan_of(seen)))
+    assert reports == ["report", None]
+    assert sorted(asked) == [(0, "Train", [0, 1, 2]), (1, "Train", [3, 4, 5])]
+    assert fleet.answered.tolist() == [True, False]
+    assert fleet.labels[0] != START
+    assert fleet.labels[1] == START
+    words = "edge-1: does not answer: its devices are left out of this round"
+    assert words in [record.getMessage() for record in caplog.records]

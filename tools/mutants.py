@@ -46,7 +46,9 @@ DOWNLOADS = ("data/hub.py", "data/originals.py")
 """Files that bring data sets here: their tests are of files and sockets."""
 GENERATED = ("devices/wire/messages_pb2.py",)
 """Files written by the compiler of the protocol."""
-NOT_DRAWN = (*SPEED_ALONE, *DOWNLOADS, *GENERATED)
+IN_FLOWER = ("flower/client.py", "flower/server.py")
+"""Files that only `make test-flower` runs, with Flower beside the environment."""
+NOT_DRAWN = (*SPEED_ALONE, *DOWNLOADS, *GENERATED, *IN_FLOWER)
 SEARCH_PATHS = {
     "bound/kernel.py": None,
     "bound/search.py": ("share_to_end_at", "price_seconds"),
@@ -64,16 +66,23 @@ CHOICES_OF_SPEED = {
     "learning/stacked/tuning_cache.py": None,
 }
 """Functions that choose among ways to the same numbers; empty: the module's own lines."""
-TESTS = (
-    *(
-        f"tests/{path.name}"
-        for path in sorted((ROOT / "src" / "fedrt").iterdir())
-        if (ROOT / "tests" / path.name).is_dir()
-    ),
+OF_THE_MACHINE = (
+    *("tests/testbed/test_run.py", "tests/testbed/test_boards.py", "tests/testbed/test_network.py"),
+    *("tests/testbed/test_unenforced.py", "tests/devices/actuators/test_kills.py"),
+    *("tests/devices/actuators/test_tc.py", "tests/devices/actuators/test_machine.py"),
+)
+"""Tests that change this machine's network and control groups: no mutant is to do that."""
+OF_MODULES = (
     *("tests/test_ledger.py", "tests/test_decision.py", "tests/test_decision_gossip.py"),
     *("tests/test_messages.py", "tests/test_seeding.py"),
 )
-"""The tests of the folders of `src/fedrt`, and of the modules beside them."""
+SHOWN = tuple(
+    str(path.relative_to(ROOT))
+    for folder in sorted((ROOT / "src" / "fedrt").iterdir())
+    for path in sorted((ROOT / "tests" / folder.name).rglob("test_*.py"))
+)
+TESTS = tuple(test for test in (*SHOWN, *OF_MODULES) if test not in OF_THE_MACHINE)
+"""The tests of the folders of `src/fedrt` and of the modules beside them."""
 SHORT_TESTS = (
     "tests/control/topology/test_consensus.py",
     "tests/control/mixing/test_weights.py",

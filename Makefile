@@ -26,7 +26,7 @@ help:
 	@echo "make gallery take the pictures of docs/gallery.md anew (minutes); needs Chromium"
 	@echo "make fuzz    500 damaged folders of results, 500 damaged scenarios, states and traces (20 minutes)"
 	@echo "make kill-campaign   kill a training run 50 times, every command 20 times, then workers, nodes and drivers (2 hours)"
-	@echo "make mutants  change the source in 200 places, one at a time: does a test notice? (an hour)"
+	@echo "make mutants  change the source in 200 places of all folders, one at a time: does a test notice? (hours)"
 	@echo "make random-worlds SEED=1   1,000 random worlds: is fedrt-plus ever beaten? (half an hour)"
 	@echo "make verify-cell NAME=cifar10-iid/fedrt-0   train a cell of results/ again and compare"
 	@echo "make docs    build the documentation site in build/site, warnings are errors"

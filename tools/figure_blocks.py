@@ -13,6 +13,7 @@ import law_blocks
 import law_world_blocks
 import learned_blocks
 import plus_blocks
+import provenance_blocks
 import settings_page
 import testbed_blocks
 import training_blocks
@@ -193,5 +194,6 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "control": control,
     "forms": forms,
     **bench_blocks.BLOCKS,
+    **provenance_blocks.BLOCKS,
     **{path.stem: partial(peers, path.stem) for path in MEASURED.glob("peers*.json")},
 }

@@ -28,12 +28,13 @@ def start_environment(**more: Any) -> dict[str, Any]:
 
 
 def save(path: Path | None, results: Mapping[str, Any]) -> None:
-    """Write a results file, whole or not at all, with its environment; nothing without a path."""
+    """Write a results file atomically, with command and environment; none without a path."""
     if path is None:
         return
     origin = results.get("environment") or start_environment()
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, {**results, "environment": origin})
+    command = {"command": " ".join(sys.argv)}
+    write_json(path, {**command, **results, "environment": origin})
     if not origin["commit"] or origin["commit"].endswith(DIRTY):
         print(f"{path}: not of a clean commit: {origin['commit']}", file=sys.stderr)
 

@@ -124,6 +124,7 @@ def test_results_are_saved_with_their_environment(tmp_path, monkeypatch, capsys)
     (origin,) = blocks.origins(path)
     assert blocks.is_traceable(origin)
     assert json.loads(path.read_text())["x"] == 1
+    assert json.loads(path.read_text())["command"]
     assert provenance.earlier(path) == json.loads(path.read_text())
     monkeypatch.setitem(provenance.START, "commit", COMMIT + "-dirty")
     provenance.save(path, {"x": 2})

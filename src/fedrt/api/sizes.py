@@ -1,4 +1,4 @@
-"""`fedrt.size` and `fedrt.bound`: what meets a deadline, and what no plan can undercut."""
+"""`fedrt.size` and `fedrt.bound`: what meets a deadline, and a lower bound on a run's time."""
 
 from __future__ import annotations
 
@@ -164,7 +164,12 @@ def bound(
     resume: Place | None = None,
     progress: bool = True,
 ) -> StudyResult:
-    """A time that no plan can undercut, and how far above it each policy is: `fedrt bound`.
+    """A lower bound on a run's time, and how far above it each policy is: `fedrt bound`.
+
+    No plan of the same work undercuts it: one that trains the scenario's local steps on every
+    device that takes part, keeps the consensus limit, leaves no more of the models' distances in
+    any round than `rho`, by default what `fedrt` leaves, and spends no more on any device than its
+    budget, or than `fedrt` where that cannot keep it. Plans of other work may be quicker.
 
     `run` is a result or a folder whose scenario, seed and distances are taken. `rho` is the most
     that a round's mixing may leave of the distances, or `"none"`.

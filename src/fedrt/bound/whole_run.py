@@ -33,7 +33,7 @@ SETTLED = 1e-5
 
 @dataclass(frozen=True)
 class RelaxedRun:
-    """A run in the paper's form that no plan of the world can beat (`other_laws`)."""
+    """A run in the paper's form whose least time no plan of the world beats (`other_laws`)."""
 
     run: WholeRun
     fixed: Fixed

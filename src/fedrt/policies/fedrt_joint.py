@@ -78,6 +78,7 @@ class FedRTJoint(FedRTPlus):
         best = replace(best, codec=coding.uniform)
         if self.bits == "one":
             return best
+        best = replace(best, status=_status(best))
         end_s = _end_s(best, seen, books)
         for _ in range(TURNS):
             offset_s = books.elapsed_s + price(best, seen).backhaul_s

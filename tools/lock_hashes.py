@@ -5,26 +5,33 @@ files are those that pip would look at: of its index, its further indexes and it
 that a build of one's own, as torch's for processors, may be installed too. Hashes of a version that
 are in the file already stay, as another machine may have other builds; those of a version that was
 changed go with it.
+
+Files for Linux of packages with several builds (`SEVERAL_BUILDS`) are listed by SHA-512: pip prefers files whose SHA-256 an index shows and a lock file lists: it would never take the build
+for processors, of which a folder shows no hash, where an index has the one for GPUs.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from hashlib import sha256
+from hashlib import sha256, sha512
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s\\;]+)")
-HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
+HASH = re.compile(r"--hash=(sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128})")
+SEVERAL_BUILDS = ("torch",)
+PYTHONS = ("cp311", "cp312", "cp313", "cp314")
+CHUNK = 2**20
+Read = Callable[[str], Iterable[bytes]]
 
 
 @contextmanager
-def pip_links() -> Iterator[Any]:
-    """A function from a package's name to the links to its files, by pip's own settings."""
+def pip_links() -> Iterator[tuple[Any, Read]]:
+    """The links to a package's files by pip's settings, and what a link leads to."""
     from pip._internal.commands import create_command
     from pip._internal.index.collector import LinkCollector, parse_links
     from pip._internal.models.link import Link
@@ -32,7 +39,8 @@ def pip_links() -> Iterator[Any]:
     command: Any = create_command("download")
     options, _ = command.parse_args(["pip"])
     with command.main_context():
-        collector = LinkCollector.create(command.get_default_session(options), options=options)
+        session = command.get_default_session(options)
+        collector = LinkCollector.create(session, options=options)
         scope = collector.search_scope
 
         def links(name: str) -> list[Any]:
@@ -45,7 +53,12 @@ def pip_links() -> Iterator[Any]:
                     found += [Link(path.absolute().as_uri()) for path in place.iterdir()]
             return found
 
-        yield links
+        def read(url: str) -> Iterator[bytes]:
+            answer = session.get(url, stream=True, headers={"Accept-Encoding": "identity"})
+            answer.raise_for_status()
+            yield from iter(lambda: answer.raw.read(CHUNK), b"")
+
+        yield links, read
 
 
 def version_of(filename: str, name: str) -> str | None:
@@ -64,17 +77,39 @@ def version_of(filename: str, name: str) -> str | None:
         return None
 
 
-def hashes_of(name: str, version: str, links: Iterable[Any]) -> set[str]:
-    """The hashes of all files of a version."""
-    found: set[str] = set()
+def hashes_of(
+    name: str, version: str, links: Iterable[Any], known: set[str], read: Read
+) -> set[str]:
+    """The hashes of all files of a version, beside those that are known."""
+    found = set(known)
+    has_long = any(each.startswith("sha512") for each in known)
     for link in links:
         if version_of(link.filename, name) != version:
             continue
-        if link.hash_name == "sha256":
-            found.add(link.hash)
+        if not link.is_file and name in SEVERAL_BUILDS and is_for_linux(link.filename):
+            if not has_long:
+                found.add(f"sha512:{sha512_of(link, read)}")
+        elif link.hash_name == "sha256":
+            found.add(f"sha256:{link.hash}")
         elif link.is_file:
-            found.add(sha256(Path(link.file_path).read_bytes()).hexdigest())
+            found.add(f"sha256:{sha256(Path(link.file_path).read_bytes()).hexdigest()}")
     return found
+
+
+def is_for_linux(filename: str) -> bool:
+    """Whether a wheel is for Linux and a Python that is supported."""
+    return "manylinux" in filename and filename.split("-")[3] in PYTHONS
+
+
+def sha512_of(link: Any, read: Read) -> str:
+    """The SHA-512 of a file of an index, which must have the SHA-256 that is shown there."""
+    short, long = sha256(), sha512()
+    for chunk in read(link.url_without_fragment):
+        short.update(chunk)
+        long.update(chunk)
+    if short.hexdigest() != link.hash:
+        sys.exit(f"{link.filename}: is another file than its index shows")
+    return long.hexdigest()
 
 
 def pins_of(text: str) -> Iterator[tuple[str, str, str, set[str]]]:
@@ -87,26 +122,26 @@ def pins_of(text: str) -> Iterator[tuple[str, str, str, set[str]]]:
             yield pin[0], pin[1], pin[2], set(HASH.findall(line))
 
 
-def with_hashes(text: str, links: Any, refuse: Any = sys.exit) -> str:
+def with_hashes(text: str, links: Callable[[str], Iterable[Any]], read: Read) -> str:
     """A lock file with the hashes of all files of its versions."""
     lines = []
     for line, name, version, known in pins_of(text):
         if not name:
             lines.append(line)
             continue
-        hashes = hashes_of(name, version, links(name)) | known
+        hashes = hashes_of(name, version, links(name), known, read)
         if not hashes:
-            refuse(f"{line}: no index has a file with a hash")
-        lines.append(" \\\n".join([line, *(f"    --hash=sha256:{each}" for each in sorted(hashes))]))
+            sys.exit(f"{line}: no index has a file with a hash")
+        lines.append(" \\\n".join([line, *(f"    --hash={each}" for each in sorted(hashes))]))
     return "\n".join(lines) + "\n"
 
 
 def main(paths: list[Path]) -> None:
     """Write the hashes into lock files."""
-    with pip_links() as links:
+    with pip_links() as (links, read):
         for path in paths:
             text = path.read_text(encoding="utf-8")
-            path.write_text(with_hashes(text, links), encoding="utf-8")
+            path.write_text(with_hashes(text, links, read), encoding="utf-8")
             print(path.name)
 
 

@@ -14,6 +14,7 @@ from fedrt.devices.edge.drafts import ReceivedUpdate, UpdateDraft
 from fedrt.devices.edge.rounds import MOST_FAILURES, OpenRound
 from fedrt.devices.edge.seats import GoneError, Seat
 from fedrt.devices.wire import messages_pb2 as pb
+from fedrt.devices.wire.chunks import SPARE
 from fedrt.learning.remote.process import LostModelError
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SPARE = 2**16
-"""Bytes by which a message may be longer than two models: no codec's is."""
 MOST_JOULES = 1e12
 LONGEST_WHY = 500
 """Letters of a device's own words that are logged and reported."""

@@ -6,8 +6,9 @@ that a build of one's own, as torch's for processors, may be installed too. Hash
 are in the file already stay, as another machine may have other builds; those of a version that was
 changed go with it.
 
-Files for Linux of packages with several builds (`SEVERAL_BUILDS`) are listed by SHA-512: pip prefers files whose SHA-256 an index shows and a lock file lists: it would never take the build
-for processors, of which a folder shows no hash, where an index has the one for GPUs.
+Files for Linux of packages with several builds (`SEVERAL_BUILDS`) are listed by SHA-512. pip
+prefers files whose SHA-256 an index shows and a lock file lists: it would never take the build for
+processors, of which a folder shows no hash, where an index has the one for GPUs.
 """
 
 from __future__ import annotations

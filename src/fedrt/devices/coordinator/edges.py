@@ -17,7 +17,7 @@ from fedrt.devices.security import Channels, Files, Party, RevokedServerError, e
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.chunks import MOST_MODEL, BrokenPayloadError, fetched
 from fedrt.devices.wire.services import NOT_JOINED, WRONG_PEER, call, reason_of
-from fedrt.errors import FedrtError, InputError
+from fedrt.errors import FedrtError, InputError, one_line
 from fedrt.messages import Raw
 
 log = logging.getLogger(__name__)
@@ -114,7 +114,7 @@ def refuse_final(c: int, error: Exception) -> None:
     """Raise an error if the answer of an edge server is the same however often it is asked."""
     if not isinstance(error, grpc.aio.AioRpcError):
         return
-    line = f"edge-{c}: {error.details()}"
+    line = f"edge-{c}: {one_line(error.details() or '')}"
     if error.code() in FINAL:
         raise InputError(line) from None
     if error.code() == WRONG_PEER:

@@ -26,7 +26,7 @@ from fedrt.devices.wire.chunks import BrokenPayloadError, chunks_of, gathered, h
 from fedrt.devices.wire.party import difference, own_party, words
 from fedrt.devices.wire.raw import IN_STREAM, raw_chunk
 from fedrt.devices.wire.services import call, reason_of
-from fedrt.errors import FedrtError, InputError, MessageError, reason
+from fedrt.errors import FedrtError, InputError, one_line, reason
 from fedrt.messages import Raw
 from fedrt.scenario import Scenario
 from fedrt.world.fleet import draw_fleet
@@ -167,7 +167,9 @@ class DeviceAgent:
                     log.error("carries out no more orders: %s", error and reason(error))
             except grpc.aio.AioRpcError as error:
                 if error.code() in FINAL:
-                    raise InputError(f"{self.edge.name}: {error.details()}") from None
+                    raise InputError(
+                        f"{self.edge.name}: {one_line(error.details() or '')}"
+                    ) from None
                 log.info("%s: %s", self.edge.name, reason_of(error))
             finally:
                 self.counts["connected"] = 0.0
@@ -195,7 +197,7 @@ class DeviceAgent:
                 log.warning("update not counted: %s", message.receipt.why)
         code, details = await stream.code(), await stream.details()
         if code in FINAL:
-            raise InputError(f"{self.edge.name}: {details}")
+            raise InputError(f"{self.edge.name}: {one_line(details or '')}")
         log.info("%s has ended the stream: %s", self.edge.name, details or code.name)
 
     async def _take(self, stream: Any, order: pb.Order) -> None:

@@ -9,6 +9,7 @@ import grpc
 
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.raw import IN_PIECE, IN_STREAM, reader, writer
+from fedrt.errors import one_line
 
 NOT_JOINED = grpc.StatusCode.ABORTED
 """The answer of an edge server that has been started anew, and was not asked to join the run."""
@@ -73,5 +74,6 @@ def _reader(kind: Any) -> Any:
 def reason_of(error: Exception) -> str:
     """An error of a call in one line."""
     if isinstance(error, grpc.aio.AioRpcError):
-        return f"{error.code().name.lower().replace('_', ' ')}: {error.details()}"
-    return str(error)
+        code = error.code().name.lower().replace("_", " ")
+        return f"{code}: {one_line(error.details() or '')}"
+    return one_line(str(error))

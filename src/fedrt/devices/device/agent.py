@@ -90,7 +90,7 @@ class DeviceAgent:
         fleet = draw_fleet(scenario, seed)
         edge = int(fleet.edge_of_device[settings.number])
         self.edge = Party("edge", f"edge-{edge}")
-        self.limits = OrderLimits.of(scenario, fleet.edge_of_device, settings.number)
+        self.limits = OrderLimits.of(scenario, fleet.edge_of_device, edge)
         given = (scenario, seed, settings.number, Path(settings.data))
         self.trainer = local_trainer(*given)
         self.trainer.threads = settings.threads

@@ -14,6 +14,10 @@ from fedrt.errors import one_line
 NOT_JOINED = grpc.StatusCode.ABORTED
 """The answer of an edge server that has been started anew, and was not asked to join the run."""
 
+LED = grpc.StatusCode.ALREADY_EXISTS
+"""The answer of an edge server to a coordinator while another one leads it."""
+SESSION = "fedrt-session"
+"""The metadata in which each call of a coordinator names its process."""
 
 WRONG_PEER = grpc.StatusCode.DATA_LOSS
 """The answer where another edge server has sent what cannot be used: asking again is no use."""
@@ -31,6 +35,7 @@ class CallKind(NamedTuple):
 DEVICES = {"Attend": CallKind(pb.FromDevice, pb.ToDevice, streams_in=True, streams_out=True)}
 PEERS = {"Fetch": CallKind(pb.Fetch, pb.Piece, streams_out=True)}
 ORDERS = {
+    "Lead": CallKind(pb.Question, pb.Nothing, streams_out=True),
     "Ask": CallKind(pb.Question, pb.Answer),
     "Train": CallKind(pb.TrainOrder, pb.TrainReport),
     "Mix": CallKind(pb.MixOrder, pb.MixReport),

@@ -29,6 +29,7 @@ from fedrt.devices.wire.services import call, reason_of
 from fedrt.errors import FedrtError, InputError, one_line, reason
 from fedrt.messages import Raw
 from fedrt.scenario import Scenario
+from fedrt.system.files import private_files
 from fedrt.world.fleet import draw_fleet
 
 if TYPE_CHECKING:
@@ -109,6 +110,10 @@ class DeviceAgent:
 
     async def serve(self, stop: asyncio.Event) -> None:
         """Attend to the edge server until told to stop; come back whenever the stream ends."""
+        with private_files():
+            await self._serve(stop)
+
+    async def _serve(self, stop: asyncio.Event) -> None:
         given = self.settings
         if given.preload:
             await asyncio.to_thread(self.trainer.warm)

@@ -29,6 +29,7 @@ from fedrt.devices.wire.services import LED, NOT_JOINED, SESSION, WRONG_PEER, ha
 from fedrt.errors import FedrtError
 from fedrt.learning.remote.process import LostModelError
 from fedrt.scenario import Scenario
+from fedrt.system.files import private_files
 from fedrt.world.fleet import draw_fleet
 
 log = logging.getLogger(__name__)
@@ -256,6 +257,13 @@ async def serve(
     settings: EdgeSettings, stop: asyncio.Event, ready: Callable[[int], None] | None = None
 ) -> None:
     """Serve until told to stop; `ready` is told the port."""
+    with private_files():
+        await _serve(settings, stop, ready)
+
+
+async def _serve(
+    settings: EdgeSettings, stop: asyncio.Event, ready: Callable[[int], None] | None
+) -> None:
     scenario, seed = settings.scenario, settings.seed
     server = EdgeNode(scenario, seed, settings.number, settings.state)
     server.keep_updates = settings.keep_updates

@@ -143,7 +143,7 @@ def test_scenario_commands(capsys):
         ("json:nothing", ["--allow-code"], "json has no nothing"),
     ],
 )
-@pytest.mark.parametrize("name", ["model", "optimiser", "aggregator", "dataset"])
+@pytest.mark.parametrize("name", ["model", "optimiser", "dataset"])
 def test_a_scenario_whose_code_a_run_refuses_is_not_valid(
     path, options, rule, name, tmp_path, capsys
 ):

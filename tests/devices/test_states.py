@@ -77,20 +77,23 @@ def test_old_rounds_are_forgotten_and_other_files_stay(tmp_path):
 
 
 def test_a_device_remembers_what_an_earlier_round_may_be_begun_from_again(tmp_path):
-    memory = DeviceMemory(tmp_path)
+    memory = DeviceMemory(tmp_path, 20)
     first = label_of(0, "01", "s")
     memory.save(first, {"left": np.zeros(2)})
     for session in range(20):  # the coordinator begins global round 1 anew, again and again
         for r in range(9):
+            remember = first if r == 0 else label_of(1, f"{r - 1:02}", f"s{session}")
+            assert memory.load(remember) is not None
             memory.save(label_of(1, f"{r:02}", f"s{session}"), {"left": np.ones(2)})
-            memory.forget_for(1, first if r == 0 else label_of(1, f"{r - 1:02}", f"s{session}"))
-    assert DeviceMemory(tmp_path).load(first) is not None
+            memory.forget_for(1, remember)
+    assert len(list(tmp_path.iterdir())) == 20
+    assert DeviceMemory(tmp_path, 20).load(first) is not None
     last = label_of(1, "08", "s19")
     memory.forget_for(2, last)
     assert memory.load(first) is not None
     memory.save(label_of(2, "00", "s19"), {"left": np.full(2, 3.0)})
     memory.forget_for(3, label_of(2, "00", "s19"))
-    again = DeviceMemory(tmp_path)
+    again = DeviceMemory(tmp_path, 20)
     assert again.load(first) is None
     found = again.load(last)
     assert found is not None

@@ -72,7 +72,7 @@ def write_alone(path: Path, content: bytes, *, durable: bool = True) -> None:
     temporary = path.with_name(f".{path.name}{TORN}")
     try:
         temporary.unlink(missing_ok=True)  # of a killed process, perhaps with another mode
-        with temporary.open("xb", opener=_opener) as file:
+        with open(temporary, "xb", opener=_opener) as file:
             file.write(content)
             if durable:
                 file.flush()

@@ -26,13 +26,11 @@ from fedrt.devices.wire.chunks import SPARE
 from fedrt.devices.wire.party import difference, is_label, own_party, with_model, words
 from fedrt.errors import FedrtError, InputError, MessageError
 from fedrt.scenario import Scenario
-from fedrt.world.fleet import edge_of_devices
 
 if TYPE_CHECKING:
     from fedrt.learning.remote import EdgeModelProcess
 
 log = logging.getLogger(__name__)
-
 
 REMEMBERED = "remembered"
 """The array of a state with the labels of devices' last updates that counted."""
@@ -56,7 +54,7 @@ class EdgeNode:
     def __init__(self, scenario: Scenario, seed: int, number: int, folder: Path) -> None:
         self.scenario, self.seed, self.number, self.folder = scenario, seed, number, folder
         self.party = own_party(scenario, seed)
-        self.limits = CoordinatorLimits.of(scenario, edge_of_devices(scenario), number)
+        self.limits = CoordinatorLimits.of(scenario, number)
         self.keep_updates = False
         self.seats: dict[int, Seat] = {}
         self.model: EdgeModelProcess | None = None

@@ -172,6 +172,17 @@ def test_the_loss_axis_has_plain_numbers(tmp_path):
     assert not any("10" in word for word in words)
 
 
+@pytest.mark.parametrize("others", [(2.9, 1.5), (np.nan, np.nan)])
+def test_the_loss_is_logarithmic_where_anybody_has_trained(others, tmp_path):
+    for policy, losses in (("fedrt", (2.9, 1.5)), ("hfel", others)):
+        (tmp_path / f"{policy}-0").mkdir()
+        rows = {"ends_at_s": [1.0, 2.0], "accuracy": [0.1, 0.5], "loss": list(losses)}
+        parquet.write_table(pa.table(rows), tmp_path / f"{policy}-0" / "rounds.parquet")
+    assert accuracy_figure(tmp_path, ["fedrt", "hfel"], [0]).axes[1].get_yscale() == "log"
+    alone = accuracy_figure(tmp_path, ["hfel"], [0]).axes[1].get_yscale()
+    assert (alone == "linear") == np.isnan(others).all()
+
+
 def test_names_on_axes_and_heads():
     assert key_label("bandwidth.hz") == "bandwidth.hz (Hz)"
     assert key_label(BUDGET) == f"{BUDGET} (J)"

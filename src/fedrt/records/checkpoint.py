@@ -18,6 +18,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from fedrt.errors import InputError
+from fedrt.records.compact import compact, expanded
 from fedrt.records.records import BadRecordError, RunSize, packed, unpacked
 from fedrt.runs.rounds import PastEdgeRound
 from fedrt.system.files import make_folder, write_arrays
@@ -44,7 +45,7 @@ class Checkpoints:
     def save_record(self, t: int, record: Record) -> None:
         """Save the record of global round t."""
         make_folder(self.records)
-        write_arrays(self.records / f"{t:06}.npz", packed(record))
+        write_arrays(self.records / f"{t:06}.npz", compact(packed(record)))
 
     def load_records(self, rounds: int, size: RunSize) -> list[Record]:
         """The records of the first `rounds` global rounds, checked against the run's size."""
@@ -63,17 +64,20 @@ class Checkpoints:
             path.unlink(missing_ok=True)
 
     def load(
-        self, like: Arrays, size: RunSize, most: int | None = None
+        self, like: Arrays, size: RunSize, most: int | None = None, *, start_over: bool = True
     ) -> tuple[Arrays, list[Record], list[str]]:
         """The newest readable state, the records up to it, and a note on each damaged file.
 
-        It must have the names and shapes of the state given. No records: the run starts over.
+        It must have the names and shapes of the state given. No records: the run starts over,
+        unless it may not: then an error, if there are checkpoints or records of rounds.
         With `most`, none after more rounds than that.
         """
         notes: dict[str, None] = {}
         for path in self._all():
             if most is not None and int(path.stem) > most:
                 continue
+            if int(path.stem) == 0 and not start_over and (notes or self._past_first()):
+                break
             try:
                 state = _read(path, like.keys())
                 records = self.load_records(int(path.stem), size)
@@ -87,7 +91,16 @@ class Checkpoints:
                         " was config.toml changed?"
                     )
             return state, records, list(notes)
+        if not start_over and (notes or _own_files(self.records)):
+            lines = [note.partition(";")[0] for note in notes]
+            folder = self.checkpoints.parent
+            rule = "no checkpoint can be read, and a run that has begun is not started over"
+            raise InputError([*lines, f"{folder}: cannot go on: {rule}; give another `out`"])
         return {}, [], [*notes, *(["no checkpoint is left: starting over"] if notes else [])]
+
+    def _past_first(self) -> bool:
+        """Whether there are records of later rounds than the first."""
+        return any(int(path.stem) > 0 for path in _own_files(self.records))
 
     def newest_models(self) -> NDArray[Any]:
         """The edge models of the newest readable checkpoint, one per row."""
@@ -157,8 +170,8 @@ def _read_record(folder: Path, t: int, size: RunSize) -> Record:
     """The record of global round t; an error that names a file with anything else."""
     path = folder / f"{t:06}.npz"
     try:
-        return unpacked(_read(path), size, t)
-    except BadRecordError as error:
+        return unpacked(expanded(_read(path)), size, t)
+    except (BadRecordError, ValueError, TypeError, RecursionError) as error:
         raise InputError(
             f"{path}: cannot be read: is not the record of a round of this run: {error}"
         ) from None

@@ -11,11 +11,16 @@ from numpy.typing import NDArray
 from fedrt.cost.compute import training_energy_j
 from fedrt.cost.round import idle_energy_j, price
 from fedrt.cost.uplink import upload_energy_j
+from fedrt.devices.wire.messages_pb2 import TrainOrder, TrainReport
+from fedrt.messages import LADDER
 from fedrt.plan import Plan
-from fedrt.rounds import ACCEPTED, NOT_STEPPED, Outcome, RoundCost
+from fedrt.rounds import ACCEPTED, NOT_STEPPED, REASONS, Outcome, RoundCost
 from fedrt.world.observation import Observation
 
 FloatArray = NDArray[np.float64]
+
+REPORTED = ("download_s", "train_s", "joules")
+"""What a device reports and is recorded."""
 
 
 def outcome_of(seen: Observation, plan: Plan, reports: Sequence[Any]) -> tuple[Outcome, FloatArray]:
@@ -64,6 +69,25 @@ def outcome_of(seen: Observation, plan: Plan, reports: Sequence[Any]) -> tuple[O
         enforce_s=enforce_s,
     )
     return outcome, found["loss_sum"]
+
+
+def report_problem(order: TrainOrder, report: TrainReport) -> str | None:
+    """What is wrong with an edge server's report on an order; None if it can be recorded."""
+    ordered, reported = ({each.number for each in what.devices} for what in (order, report))
+    if ordered != reported or len(report.devices) != len(reported):
+        return "reports on other devices than ordered"
+    values = [report.edge_s, report.delivered_s, report.enforce_s]
+    for each in report.devices:
+        values += [each.upload_s, *(getattr(each.report, name) for name in REPORTED)]
+        if not ACCEPTED <= each.refused < len(REASONS):
+            return "reports a reason that is none"
+        if not NOT_STEPPED <= each.stepped_up < len(LADDER):
+            return "reports a codec that is none"
+    if not (np.isfinite(values) & (np.array(values) >= 0)).all():
+        return "reports seconds or joules that cannot be"
+    if not np.isfinite([each.report.loss_sum for each in report.devices]).all():
+        return "reports a loss that is not finite"
+    return None
 
 
 def _cost(

@@ -127,16 +127,18 @@ def _run(
     callbacks: Sequence[Any],
 ) -> Summary:
     scenario, seed = settings.scenario, settings.seed
-    size = scenario.fleet
-    learned = Learned(size.num_devices, size.num_edges)
+    learned = Learned(scenario.fleet.num_devices, scenario.fleet.num_edges)
     world = MeasuredWorld(scenario, seed, fleet, learned)
     fleet.base_graph = world.base_graph
     executor = RemoteExecutor(fleet, learned, evaluator, world.base_graph)
     saved = RemoteState(executor)
     checkpoints = open_checkpoints(directory.path, OPTIONS)
-    state, records, notes = checkpoints.load(saved.state(), RunSize.of(scenario))
+    size = RunSize.of(scenario)
+    state, records, notes = checkpoints.load(saved.state(), size, start_over=False)
     for line in notes:
         note(line)
+    if not state:
+        checkpoints.save(0, saved.state())  # from now on a run that has begun can be told by it
     if records:
         saved.restore(state)
         for record in records:

@@ -21,9 +21,9 @@ SLOW = 'backhaul={kind="uniform",low_bps=1e4,high_bps=1e6}'
 """The first plan leaves a link out under every policy that drops any."""
 CASES = {
     "three, fedrt": (3, "fedrt", 2),
-    "three, one edge round, fedrt-plus": (3, "fedrt-plus", 1),
-    "four, one edge round, fedrt": (4, "fedrt", 1),
-    "four, fedrt-plus": (4, "fedrt-plus", 2),
+    "three, one edge round, fedrt": (3, "fedrt", 1),
+    "four, one edge round, fedrt-plus": (4, "fedrt-plus", 1),
+    "four, fedrt": (4, "fedrt", 2),
 }
 
 

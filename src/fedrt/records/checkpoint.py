@@ -28,9 +28,12 @@ Arrays = Mapping[str, NDArray[Any]]
 
 OWN_NAME = re.compile(r"[0-9]{6,18}\.npz")
 """How checkpoints and records are named: no other file is ever removed."""
-LATER = {"copies", "pairs", "codec_state", "guard", "models"}
+LATER = {"copies", "pairs", "codec_state", "guard", "models", "model_labels"}
 """What a state may have though that of a run's start has not: copies, if gossip is coded, what
-devices remember of messages, if a policy chooses codecs, and models that real servers sent."""
+devices remember of messages, if a policy chooses codecs, and models that real servers sent with the
+names of their states."""
+EARLIER = {"anew"}
+"""What the states of older versions do not have."""
 Record = Sequence[PastEdgeRound]
 """The edge rounds of one global round."""
 
@@ -85,7 +88,7 @@ class Checkpoints:
                 notes[f"{error}; going back to an earlier state"] = None
                 continue
             for name, array in like.items():
-                if state[name].shape != array.shape:
+                if name in state and state[name].shape != array.shape:
                     raise InputError(
                         f"{path}: its {name} are {state[name].shape}, the run needs {array.shape};"
                         " was config.toml changed?"
@@ -180,6 +183,6 @@ def _read_record(folder: Path, t: int, size: RunSize) -> Record:
 def _read(path: Path, names: Set[str] | None = None) -> dict[str, NDArray[Any]]:
     """All arrays of a file, whose checksums are verified."""
     arrays = read_arrays(path)
-    if names is not None and not names <= arrays.keys() <= names | LATER:
+    if names is not None and not names - EARLIER <= arrays.keys() <= names | LATER:
         raise InputError(f"{path}: cannot be read: it holds {', '.join(arrays) or 'nothing'}")
     return arrays

@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,10 @@ Complaints = tuple[type[FedrtError], ...]
 COMPLAINTS: Complaints = (InputError, InfeasibleError)
 
 
+class UnwritableError(FedrtError):
+    """Raised where something cannot be written now: no room, no right, or a disk that fails."""
+
+
 def write_whole(path: Path, write: Callable[[Path], None]) -> None:
     """Let `write` fill a temporary file, then rename it to `path` in one step."""
     try:
@@ -32,7 +36,7 @@ def write_whole(path: Path, write: Callable[[Path], None]) -> None:
             temporary.chmod(0o644)
             temporary.replace(path)
     except (OSError, UnicodeEncodeError) as error:
-        raise FedrtError(f"{path}: cannot be written: {reason(error)}") from error
+        raise UnwritableError(f"{path}: cannot be written: {reason(error)}") from error
 
 
 def write_alone(path: Path, content: bytes, *, durable: bool = True) -> None:
@@ -53,7 +57,7 @@ def write_alone(path: Path, content: bytes, *, durable: bool = True) -> None:
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise FedrtError(f"{path}: cannot be written: {reason(error)}") from error
+        raise UnwritableError(f"{path}: cannot be written: {reason(error)}") from error
 
 
 def make_folder(path: Path, *, parents: bool = False) -> None:
@@ -61,7 +65,21 @@ def make_folder(path: Path, *, parents: bool = False) -> None:
     try:
         path.mkdir(parents=parents, exist_ok=True)
     except OSError as error:
-        raise FedrtError(f"{path}: cannot be made: {reason(error)}") from None
+        raise UnwritableError(f"{path}: cannot be made: {reason(error)}") from None
+
+
+def check_room(folder: Path, size: int) -> None:
+    """Raise an error unless so many bytes can be written in a folder, which is made if need be."""
+    make_folder(folder, parents=True)
+    probe = folder / f".room{TORN}"
+    try:
+        with probe.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, max(size, 1))
+    except OSError as error:
+        raise UnwritableError(f"{folder}: cannot be written: {reason(error)}") from error
+    finally:
+        with suppress(OSError):
+            probe.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -6,6 +6,7 @@ counted. So it makes no difference whether an acknowledgement was lost on the wa
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,9 +14,12 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from fedrt.errors import InputError
 from fedrt.system.files import make_folder, write_arrays
 from fedrt.system.inputs import read_arrays
 from fedrt.system.torn import clear_torn
+
+log = logging.getLogger(__name__)
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -31,9 +35,13 @@ class DeviceMemory:
         self.folder = folder
 
     def load(self, label: str) -> Arrays | None:
-        """What the device remembered under a label; None if it has forgotten."""
+        """What the device remembered under a label; None if it has forgotten or cannot read it."""
         path = self.folder / f"{label}.npz"
-        return read_arrays(path) if path.is_file() else None
+        try:
+            return read_arrays(path) if path.is_file() else None
+        except InputError as error:
+            log.warning("%s", error)
+            return None
 
     def save(self, label: str, arrays: Arrays) -> None:
         """Remember something."""

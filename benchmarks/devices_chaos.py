@@ -113,7 +113,7 @@ class Campaign:
         """How far it has come."""
         done = {"rounds": self.rounds_done(), "kills": dict(self.killed), "cuts": self.cuts}
         log = (self.fleet.folder / "coordinator.log").read_text(errors="replace")
-        if "starting over" in log or "cannot be read" in log:
+        if any(text in log for text in ("starting over", "earlier state", "cannot go on")):
             raise SystemExit(f"the coordinator could not read what it had written: {done}")
         lines = ("has lost its state", "going on after global round")
         lost, again = (sum(text in line for line in log.splitlines()) for text in lines)

@@ -59,14 +59,14 @@ class FailedOrderError(SilentEdgeError):
     """An edge server could not carry out an order, and would not if it were given again."""
 
 
-class LostStateError(FailedOrderError):
+class LostEdgeStateError(FailedOrderError):
     """An edge server does not have the state that an order starts from."""
 
 
 FAILED = {
     WRONG_PEER: FailedOrderError,
     CANNOT_WRITE: FailedOrderError,
-    LOST_STATE: LostStateError,
+    LOST_STATE: LostEdgeStateError,
 }
 """Answers of a server that fails by itself: others go on without it."""
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fedrt.cost.round import price
 from fedrt.devices.coordinator.distances import compared, distances_of, measured_distances
-from fedrt.devices.coordinator.edges import LostStateError, SilentEdgeError
+from fedrt.devices.coordinator.edges import LostEdgeStateError, SilentEdgeError
 from fedrt.devices.coordinator.fleet import RealFleet
 from fedrt.devices.coordinator.learned import GossipStep, Learned
 from fedrt.devices.coordinator.newest import NewestModels
@@ -140,7 +140,7 @@ class RemoteExecutor:
         ask = self.fleet.calls.ask
         try:
             report = await ask(c, "Train", order, seconds)
-        except LostStateError as error:
+        except LostEdgeStateError as error:
             log.warning("%s", error)
             await self.newest.give_back(c, order.key.t, self.session)
             # Updates that came for the order that failed were trained from another model.

@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 help:
 	@echo "make demo    train seven policies on digits, compare them, write their page (under a minute)"
-	@echo "make devices-demo   train on two edge servers and four devices, processes of this machine that talk over TLS (a minute)"
+	@echo "make devices-demo   train on three edge servers and four devices, processes of this machine that talk over TLS (a minute)"
 	@echo "make test    all tests, long forms apart"
 	@echo "make test-variants   the numerical tests again as other processors would run them"
 	@echo "make test-wheel   the sdist and its wheel, installed in a new environment, run their first commands"

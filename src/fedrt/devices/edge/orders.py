@@ -75,6 +75,7 @@ class CoordinatorLimits:
     def _(self, order: pb.MixOrder) -> str | None:
         return (
             self._neighbours("order.neighbours", [each.number for each in order.neighbours])
+            or self._neighbours("order.anew", list(order.anew))
             or above("order.steps", order.steps, GOSSIP_STEPS.most)
             or first_problem(order, "order", DEADLINE)
         )

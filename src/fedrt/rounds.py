@@ -22,7 +22,13 @@ FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.int64]
 
-REASONS = ("not finite", "wrong shape", "norm far beyond the others")
+REASONS = (
+    "not finite",
+    "wrong shape",
+    "norm far beyond the others",
+    "copy of another device's",
+    "against the others round after round",
+)
 """The reasons for refusing an update; arrays hold their positions."""
 ACCEPTED = -1
 """The value for an update that was not refused."""

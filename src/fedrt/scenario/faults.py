@@ -59,6 +59,8 @@ class Attackers:
     """The attacking devices, counted from 0; these or `share`."""
     share: float | None = setting(PROBABILITY, None)
     """The share of each cluster's devices that attack."""
+    first_round: int = setting(Whole(0, 1_000_000), 0)
+    """The global round in which the attack begins; before it, attackers send what they trained."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,44 @@ class Noise(Attackers):
 
 
 @dataclass(frozen=True)
+class Huge(Attackers):
+    """An attack that sends a model of huge but finite numbers."""
+
+    kind: ClassVar[str] = "huge"
+    value: float = setting(Real(above=0, most=3e38), 3e38)
+    """Every parameter that is sent."""
+
+
+@dataclass(frozen=True)
+class RandomModel(Attackers):
+    """An attack that sends a random model, and claims to have trained on many samples."""
+
+    kind: ClassVar[str] = "random-model"
+    scale: float = setting(Real(above=0, most=1e12), 1.0)
+    """The norm of the model over that of the edge server's."""
+    samples: int = setting(Whole(1, 10**9), 10**9)
+    """How many samples it claims."""
+
+
+@dataclass(frozen=True)
+class LittleIsEnough(Attackers):
+    """A little is enough: the mean update of the cluster less a few standard deviations."""
+
+    kind: ClassVar[str] = "a-little-is-enough"
+    deviations: float = setting(Real(above=0, most=1e6), 1.5)
+    """How many standard deviations of each coordinate are taken away."""
+
+
+@dataclass(frozen=True)
+class InnerProduct(Attackers):
+    """Inner-product manipulation: the negative mean update of the cluster, times `scale`."""
+
+    kind: ClassVar[str] = "inner-product"
+    scale: float = setting(Real(above=0, most=1e12), 1.0)
+    """What the mean is multiplied by, beside its sign."""
+
+
+@dataclass(frozen=True)
 class NotANumber(Attackers):
     """An attack that sends a model full of NaN."""
 
@@ -93,7 +133,19 @@ class WrongShape(Attackers):
     kind: ClassVar[str] = "shape"
 
 
-Attack = SignFlip | Noise | NotANumber | WrongShape
+ATTACKS = (
+    SignFlip,
+    Noise,
+    NotANumber,
+    WrongShape,
+    Huge,
+    RandomModel,
+    LittleIsEnough,
+    InnerProduct,
+)
+Attack = (
+    SignFlip | Noise | NotANumber | WrongShape | Huge | RandomModel | LittleIsEnough | InnerProduct
+)
 SomeFail = RandomSome | MarkovSome | Trace
 AnyFail = Random | Markov | Trace
 SOME = Kinds((RandomSome, MarkovSome, Trace))
@@ -126,9 +178,9 @@ class Faults:
     """How long edge servers wait in an edge round; by default until all are there."""
     deadline_factor: float | None = setting(Real(least=1, most=1e6), None)
     """The deadline as a multiple of the median planned time of a cluster's devices."""
-    refuse: bool = setting(Flag(), True)
-    """Whether edge servers screen updates."""
-    refuse_norm: float = setting(Real(above=1, most=1e12), 10.0)
-    """An update is refused whose norm is more than this many times its edge's median."""
-    attack: Attack | None = setting(Kinds((SignFlip, Noise, NotANumber, WrongShape)), None)
+    refuse: bool | None = setting(Flag(), None)
+    """The old place of `learning.screening`, which is on in a simulated run with this section."""
+    refuse_norm: float | None = setting(Real(above=1, most=1e12), None)
+    """The old place of `learning.refuse_norm`."""
+    attack: Attack | None = setting(Kinds(ATTACKS), None)
     """Devices that send something else than their update."""

@@ -157,9 +157,7 @@ class Trainer(EdgeServers):
         came, world = outcome.delivered, self.setup.world
         who, edge_of_device = seen.device[came], seen.edge_of_device[came]
         attackers = None if world.faults is None else world.faults.attackers[who]
-        samples = claimed_samples(
-            self.setup.batches.sizes[who], self.screening, attackers, seen.t
-        )
+        samples = claimed_samples(self.setup.batches.sizes[who], self.screening, attackers, seen.t)
         if plan.codec is not None and self.let_plans_choose():
             self._remember(ErrorFeedback("float32"))
         order = TrainingOrder(

@@ -6,6 +6,7 @@ from typing import assert_never
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from fedrt.learning.engines.engine import Screening, TrainingOrder
@@ -22,6 +23,9 @@ from fedrt.scenario.faults import (
 )
 from fedrt.seeding import stream
 
+BoolArray = NDArray[np.bool_]
+IntArray = NDArray[np.int64]
+
 
 def what_is_sent(
     model: Tensor, rows: Tensor, order: TrainingOrder, screening: Screening, num_parameters: int
@@ -33,14 +37,22 @@ def what_is_sent(
     attack, attackers = screening.attack, order.attackers
     if attackers is None or attack is None or not attackers.any() or order.t < attack.first_round:
         return rows
-    sent, honest = (
-        list(rows),
-        rows[torch.as_tensor(~attackers if not attackers.all() else attackers)],
-    )
+    others = attackers if attackers.all() else ~attackers
+    sent, honest = list(rows), rows[torch.as_tensor(others, device=rows.device)]
     for n in np.flatnonzero(attackers).tolist():
         key = (order.t, order.r, int(order.devices[n]))
         sent[n] = attacked(model, rows[n], attack, num_parameters, screening.seed, key, honest)
     return sent
+
+
+def claimed_samples(
+    samples: IntArray, screening: Screening | None, attackers: BoolArray | None, t: int
+) -> IntArray:
+    """The numbers of samples that devices say they have, which attackers may make up."""
+    attack = None if screening is None else screening.attack
+    if attackers is None or not isinstance(attack, RandomModel) or t < attack.first_round:
+        return samples
+    return np.where(attackers, attack.samples, samples)
 
 
 def attacked(

@@ -3,9 +3,9 @@
     PYTHONPATH=src python benchmarks/attacks.py --save benchmarks/results/attacks.json
     PYTHONPATH=src python benchmarks/attacks.py --quick
 
-Digits and a perceptron with one hidden layer of 32, plain averages. One and two devices of a cluster
-of eight send something else than what they trained; each run is compared with the one of the same
-seed from which these devices are absent. Runs without a bad device show whether an honest one is
+Digits and a perceptron with one hidden layer of 32, plain averages. One and two devices of a
+cluster of eight send something else than what they trained; each run is compared with the one of
+the same seed from which these devices are absent. Runs without a bad device show whether an honest one is
 refused: clusters of three, four, eight and nine, several data sets, seeds and optimisers. `--quick`
 does one of each kind for a few rounds.
 """
@@ -170,13 +170,14 @@ def run_all() -> int:
         "honest": {},
         "attacks": {},
     }
-    for part, runs in (("honest", honest(args)), ("attacks", attacked(args))):
+    for part, runs in (("attacks", attacked(args)), ("honest", honest(args))):
         for name, result in runs:
             data[part][name] = result
             if args.save:
                 write_json(args.save, data)
-            words = f"{result['refused']} devices of {result['runs']} runs refused"
-            if part == "attacks":
+            if part == "honest":
+                words = f"{result['refused']} devices of {result['runs']} runs refused"
+            else:
                 words = f"at worst {result['worst_points']:+.2f} points lost,"
                 words += f" {result['honest_refused']} honest devices refused"
             print(f"{part}: {name}: {words}", flush=True)

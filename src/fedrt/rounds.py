@@ -30,6 +30,7 @@ REASONS = (
     "against the others round after round",
 )
 """The reasons for refusing an update; arrays hold their positions."""
+NOT_FINITE, WRONG_SHAPE, FAR_BEYOND, COPY, ASTRAY = range(len(REASONS))
 ACCEPTED = -1
 """The value for an update that was not refused."""
 NOT_STEPPED = -1

@@ -27,9 +27,10 @@ Arrays = Mapping[str, NDArray[Any]]
 
 OWN_NAME = re.compile(r"[0-9]{6,18}\.npz")
 """How checkpoints and records are named: no other file is ever removed."""
-LATER = {"copies", "pairs", "codec_state", "guard", "models"}
+LATER = {"copies", "pairs", "codec_state", "guard", "models", "samples"}
 """What a state may have though that of a run's start has not: copies, if gossip is coded, what
-devices remember of messages, if a policy chooses codecs, and models that real servers sent."""
+devices remember of messages, if a policy chooses codecs, models that real servers sent, and the
+numbers of samples with which real devices joined."""
 Record = Sequence[PastEdgeRound]
 """The edge rounds of one global round."""
 

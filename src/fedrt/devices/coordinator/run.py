@@ -60,6 +60,8 @@ class RemoteState:
         """The labels of the servers' states, which pairs gossiped last, and models if they came."""
         labels = np.array(self.executor.fleet.labels, dtype="S80")
         found = {"labels": labels, "linked": self.executor.linked}
+        if samples := self.executor.fleet.samples:
+            found["samples"] = np.array(sorted(samples.items()), dtype=np.int64)
         return found if self.executor.models is None else found | {"models": self.executor.models}
 
     def restore(self, state: Arrays) -> None:
@@ -69,6 +71,8 @@ class RemoteState:
             raise InputError("the checkpoint does not name states of edge servers")
         self.executor.fleet.labels = labels
         self.executor.linked = np.array(state["linked"], dtype=bool)
+        samples = np.array(state.get("samples", np.zeros((0, 2))), dtype=np.int64).reshape(-1, 2)
+        self.executor.fleet.samples = {number: count for number, count in samples.tolist()}
 
 
 def coordinate(

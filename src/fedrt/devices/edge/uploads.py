@@ -15,6 +15,7 @@ from fedrt.devices.edge.rounds import MOST_FAILURES, OpenRound
 from fedrt.devices.edge.seats import GoneError, Seat
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.learning.remote.process import LostModelError
+from fedrt.rounds import NOT_FINITE, WRONG_SHAPE
 
 if TYPE_CHECKING:
     from fedrt.devices.edge.server import EdgeNode
@@ -57,6 +58,7 @@ async def receive(node: EdgeNode, seat: Seat, upload: pb.Upload) -> None:
     await seat.receipt(upload.key, why)
     if why and round_.awaits(number):
         node.counts["updates_refused_total"] += 1
+        round_.refused[number] = NOT_FINITE if "not finite" in why else WRONG_SHAPE
         note_failure(round_, number, upload.key, f"its update was refused: {why}")
 
 

@@ -102,4 +102,4 @@ def _noise(seed: int, key: tuple[int, int, int], like: Tensor, norm: Tensor) -> 
     """Gaussian noise of a norm."""
     drawn = stream(seed, "attack noise", *key).standard_normal(len(like))
     noise = torch.as_tensor(drawn, dtype=like.dtype, device=like.device)
-    return noise * (norm / np.linalg.norm(drawn))
+    return noise * (norm / float(np.linalg.norm(drawn)))

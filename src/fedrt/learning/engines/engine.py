@@ -15,18 +15,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedrt.errors import FedrtError
+from fedrt.errors import DivergedError as DivergedError
 from fedrt.rounds import ACCEPTED
 from fedrt.scenario.faults import Attack
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-
-
-class DivergedError(FedrtError):
-    """Raised where a loss or a model is no longer finite."""
-
-    exit_code = 4
 
 
 @dataclass(frozen=True)

@@ -31,14 +31,12 @@ from fedrt.learning.engines.engine import (
     part_of,
     trained,
 )
-from fedrt.rounds import ACCEPTED
+from fedrt.rounds import ACCEPTED, ASTRAY, COPY, FAR_BEYOND, NOT_FINITE, WRONG_SHAPE
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
-NOT_FINITE, WRONG_SHAPE, FAR_BEYOND, COPY, ASTRAY = range(5)
-"""Places in `fedrt.rounds.REASONS`."""
 MAJORITY = 4
 """The least number of updates that are compared with each other: of three, two may be wrong."""
 MOST_LOG = 3.0

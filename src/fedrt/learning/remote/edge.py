@@ -167,7 +167,7 @@ class EdgeModel:
             size, what = self.parts.size, "the correction"
             given = (self.parts.unpack(order.correction or b"", what, size) for order in orders)
             correction = torch.stack(list(given)).numpy()
-        return TrainingOrder(
+        order = TrainingOrder(
             t=orders[0].t,
             r=orders[0].r,
             devices=who,
@@ -186,6 +186,7 @@ class EdgeModel:
             codec=np.array([CODEC_NAMES.index(name) for name in named]) if named else None,
             menu=CODEC_NAMES if named else (),
         )
+        return order if self.held.past is None else self.held.past.ordered(order)
 
     @one_thread()
     def problem(self, result: LocalResult, order: LocalOrder) -> str | None:

@@ -53,7 +53,11 @@ DATA = {
     "Dirichlet(1)": "learning.partition={kind='dirichlet',concentration=1.0}",
     "Dirichlet(0.3)": "learning.partition={kind='dirichlet',concentration=0.3}",
 }
-BAD = {"one of eight": (1,), "two of eight": (1, 5)}
+BAD = {
+    "one of eight": ("a cluster of 8", (1,)),
+    "two of eight": ("a cluster of 8", (1, 5)),
+    "one of each four": ("clusters of 4", (1, 5)),
+}
 FLEETS = {
     "clusters of 3": (3, 9),
     "clusters of 4": (2, 8),
@@ -105,35 +109,46 @@ def fleet_of(name: str) -> tuple[str, ...]:
 
 def attacked(args: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
     """Every attack beside the runs from which the attackers are absent."""
-    data = ["Dirichlet(0.3)"] if args.quick else list(DATA)
-    for kind in data:
-        for count, bad in BAD.items():
-            for average in ("uniform", "samples"):
-                home = (*fleet_of("a cluster of 8"), DATA[kind], f"learning.averaging={average}")
-                away = f"faults.absent={{kind='random',probability=1,only={list(bad)}}}"
-                absent = [train((*home, away), seed, args.rounds) for seed in range(args.seeds)]
-                for name, attack in ATTACKS.items():
-                    if ("samples" in name) != (average == "samples"):
-                        continue
-                    sends = f"faults.attack={{{attack},devices={list(bad)}}}"
-                    runs = [train((*home, sends), seed, args.rounds) for seed in range(args.seeds)]
-                    lost = [
-                        b["accuracy"] - a["accuracy"] for a, b in zip(runs, absent, strict=True)
-                    ]
-                    honest = sum(int(n) not in bad for each in runs for n in each["refused"])
-                    yield (
-                        f"{kind}, {count}, {name}",
-                        {
-                            "data": kind,
-                            "bad": count,
-                            "attack": name,
-                            "absent": [each["accuracy"] for each in absent],
-                            "attacked": [each["accuracy"] for each in runs],
-                            "worst_points": max(lost),
-                            "refused": [each["refused"] for each in runs],
-                            "honest_refused": honest,
-                        },
-                    )
+    for kind in ["Dirichlet(0.3)"] if args.quick else DATA:
+        for count, (fleet, bad) in BAD.items():
+            home = (*fleet_of(fleet), DATA[kind])
+            away = f"faults.absent={{kind='random',probability=1,only={list(bad)}}}"
+            absent: dict[str, list[dict[str, Any]]] = {}
+            for name, attack in ATTACKS.items():
+                average = "samples" if "samples" in name else "uniform"
+                given = (*home, f"learning.averaging={average}")
+                if average not in absent:
+                    absent[average] = several((*given, away), args)
+                sends = f"faults.attack={{{attack},devices={list(bad)}}}"
+                result = compared(several((*given, sends), args), absent[average], bad)
+                facts = {"data": kind, "bad": count, "attack": name}
+                yield f"{kind}, {count}, {name}", facts | result
+                if name != "sign flip":
+                    continue
+                for rule in ("median", "trimmed-mean"):
+                    runs = several((*home, sends, f"learning.averaging={rule}"), args)
+                    facts = {"data": kind, "bad": count, "attack": f"{name}, {rule}"}
+                    result = compared(runs, absent["uniform"], bad)
+                    yield f"{kind}, {count}, {name}, {rule}", facts | result
+
+
+def several(settings: Sequence[str], args: argparse.Namespace) -> list[dict[str, Any]]:
+    """A run of each seed."""
+    return [train(settings, seed, args.rounds) for seed in range(args.seeds)]
+
+
+def compared(
+    runs: Sequence[dict[str, Any]], absent: Sequence[dict[str, Any]], bad: Sequence[int]
+) -> dict[str, Any]:
+    """What attackers cost in points at worst, and who was refused."""
+    lost = [b["accuracy"] - a["accuracy"] for a, b in zip(runs, absent, strict=True)]
+    return {
+        "absent": [each["accuracy"] for each in absent],
+        "attacked": [each["accuracy"] for each in runs],
+        "worst_points": max(lost),
+        "refused": [each["refused"] for each in runs],
+        "honest_refused": sum(int(n) not in bad for each in runs for n in each["refused"]),
+    }
 
 
 def honest(args: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -142,7 +157,7 @@ def honest(args: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
         for kind in list(DATA)[-1:] if args.quick else DATA:
             for optimiser, settings in OPTIMISERS.items():
                 given = (*fleet_of(fleet), DATA[kind], *settings)
-                runs = [train(given, seed, args.rounds) for seed in range(args.seeds)]
+                runs = several(given, args)
                 refused = sum(len(each["refused"]) for each in runs)
                 yield (
                     f"{fleet}, {kind}, {optimiser}",

@@ -28,9 +28,10 @@ REASONS = (
     "norm far beyond the others",
     "copy of another device's",
     "against the others round after round",
+    "undoes the model",
 )
 """The reasons for refusing an update; arrays hold their positions."""
-NOT_FINITE, WRONG_SHAPE, FAR_BEYOND, COPY, ASTRAY = range(len(REASONS))
+NOT_FINITE, WRONG_SHAPE, FAR_BEYOND, COPY, ASTRAY, UNDOES = range(len(REASONS))
 ACCEPTED = -1
 """The value for an update that was not refused."""
 NOT_STEPPED = -1

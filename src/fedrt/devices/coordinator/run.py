@@ -72,7 +72,7 @@ class RemoteState:
         self.executor.fleet.labels = labels
         self.executor.linked = np.array(state["linked"], dtype=bool)
         samples = np.array(state.get("samples", np.zeros((0, 2))), dtype=np.int64).reshape(-1, 2)
-        self.executor.fleet.samples = {number: count for number, count in samples.tolist()}
+        self.executor.fleet.samples = {int(n): int(count) for n, count in samples}
 
 
 def coordinate(

@@ -37,7 +37,7 @@ def is_linear(aggregator: Aggregator) -> bool:
     return bool(getattr(aggregator, "linear", False))
 
 
-MOST_SAMPLES = 3
+MOST_SAMPLES = 2
 """Where updates are screened, a device counts for at most this many times the samples of the
 cluster's median device."""
 

@@ -66,6 +66,9 @@ class TrainingOrder:
     past_norm: NDArray[np.float64] | None = None
     """For each device, the usual norm of the updates that its edge server has accepted; NaN before
     the first, None where updates are not screened."""
+    past_excess: NDArray[np.float64] | None = None
+    """For each device, how far above the median the scores lay that its edge server has accepted of
+    late; 0 before the first."""
     past_scores: NDArray[np.float64] | None = None
     """For each device, its last scores (`engines.past`), one device in each row."""
 
@@ -80,6 +83,7 @@ PER_DEVICE = (
     "codec",
     "correction",
     "past_norm",
+    "past_excess",
     "past_scores",
 )
 """The fields of an order that have a value for each of its devices."""

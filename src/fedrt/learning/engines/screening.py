@@ -31,7 +31,7 @@ from fedrt.learning.engines.engine import (
     part_of,
     trained,
 )
-from fedrt.rounds import ACCEPTED, ASTRAY, COPY, FAR_BEYOND, NOT_FINITE, WRONG_SHAPE
+from fedrt.rounds import ACCEPTED, ASTRAY, COPY, FAR_BEYOND, NOT_FINITE, UNDOES, WRONG_SHAPE
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -41,10 +41,14 @@ MAJORITY = 4
 """The least number of updates that are compared with each other: of three, two may be wrong."""
 MOST_LOG = 3.0
 """The greatest part of a norm in a score, either way."""
-LEAST_SCORES = 4
-"""Edge rounds after which a device's scores count."""
-MOST_SCORE = 1.4
-"""How far a device's mean score may lie above its cluster's median."""
+MOST_SCORE = np.array([np.inf, np.inf, 1.5, 1.4, 1.35])
+"""How far a device's mean score of two, three and more edge rounds may lie above its cluster's
+median."""
+MOST_EXCESS, TIMES_PAST = 1.35, 2.0
+"""How far a score of one edge round may lie above the median, at least; and what it may be of what
+the edge server has accepted of late."""
+MOST_UNDONE = 0.5
+"""The share of the model that an update may take away beyond what the median update does."""
 SAME, MOST_COMPARED = 0.05, 256
 """Updates are copies if they are less than this share of the median distance between two updates
 apart; looked for in clusters of at most so many devices."""
@@ -149,7 +153,7 @@ def judge_and_average(
     sent = what_is_sent(model, rows, order, screening, server.num_parameters)
     reasons, largest = np.full(len(rows), ACCEPTED), results.largest
     if screening.most_norm is not None:
-        past = (order.past_norm, order.past_scores)
+        past = (order.past_norm, order.past_excess, order.past_scores)
         found = judged(model, sent, server.num_parameters, screening.most_norm, *past)
         reasons = found.refused
         reasons[(reasons == ACCEPTED) & ~np.isfinite(loss_sum)] = NOT_FINITE
@@ -188,6 +192,7 @@ def judged(
     num_parameters: int,
     most_norm: float,
     past_norm: FloatArray | None = None,
+    past_excess: FloatArray | None = None,
     past_scores: FloatArray | None = None,
 ) -> Judgement:
     """Which updates of a cluster are refused, and why; docs/faults.md states the rules."""
@@ -214,9 +219,13 @@ def judged(
     rows = rows[:, :num_parameters]
     centre = trimmed_mean(rows, (good.size - 1) // 2) - start
     found.score[good] = _scores(start, rows, found.norm[good], centre)
-    reasons[good[_copies(start, rows)]] = COPY
-    if past_scores is not None:
+    if past_excess is not None and past_scores is not None:
+        most = max(MOST_EXCESS, TIMES_PAST * float(past_excess[0]))
+        far = found.score[good] > np.median(found.score[good]) + most
+        reasons[good[far]] = FAR_BEYOND
         reasons[good[_astray(np.column_stack([past_scores, found.score])[good])]] = ASTRAY
+    reasons[good[_copies(start, rows)]] = COPY
+    reasons[good[_undone(start, rows, found.norm[good]) > MOST_UNDONE]] = UNDOES
     return found
 
 
@@ -246,6 +255,18 @@ def _scores(start: Tensor, rows: Tensor, norms: FloatArray, centre: Tensor) -> F
         return np.clip(np.log(norms / middle), -MOST_LOG, MOST_LOG) - cosine
 
 
+def _undone(start: Tensor, rows: Tensor, norms: FloatArray) -> FloatArray:
+    """The share of the edge server's model that each update takes away, less the median's.
+
+    0 where updates are larger than the model, so that the share says little.
+    """
+    square = float(start @ start)
+    if not np.median(norms) ** 2 < square:
+        return np.zeros(len(norms))
+    taken = np.array([1.0 - float(row.double() @ start) / square for row in rows])
+    return taken - np.median(taken)
+
+
 def _copies(start: Tensor, rows: Tensor) -> BoolArray:
     """Which updates are far nearer to another one than the cluster's updates are to each other."""
     count = len(rows)
@@ -264,9 +285,8 @@ def _copies(start: Tensor, rows: Tensor) -> BoolArray:
 def _astray(scores: FloatArray) -> BoolArray:
     """Which devices' mean scores lie far above the cluster's median, over the last edge rounds."""
     known = np.isfinite(scores)
-    several = known.sum(axis=1) >= LEAST_SCORES
-    if several.sum() < MAJORITY:
-        return np.zeros(len(scores), dtype=bool)
-    mean = np.where(known, scores, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
-    found: BoolArray = several & (mean > np.median(mean[several]) + MOST_SCORE)
+    rounds = known.sum(axis=1)
+    mean = np.where(known, scores, 0.0).sum(axis=1) / np.maximum(rounds, 1)
+    most = MOST_SCORE[np.minimum(rounds, len(MOST_SCORE) - 1)]
+    found: BoolArray = mean > np.median(mean) + most
     return found

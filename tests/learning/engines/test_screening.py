@@ -13,8 +13,8 @@ from support.learning_cases import Case, engine_case
 
 from fedrt.learning.aggregators import Mean, Median, TrimmedMean
 from fedrt.learning.aggregators.trimmed_mean import COLUMNS, trimmed_mean
-from fedrt.learning.engines.engine import ACCEPTED, DivergedError, Screening, edge_starts
 from fedrt.learning.engines.attacks import attacked
+from fedrt.learning.engines.engine import ACCEPTED, DivergedError, Screening, edge_starts
 from fedrt.learning.engines.screening import edge_groups, judged
 from fedrt.learning.stacked.workers import WorkerEngine, split_order
 from fedrt.rounds import REASONS

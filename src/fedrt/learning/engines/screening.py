@@ -7,6 +7,7 @@ edges, a few edges at a time.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -233,14 +234,16 @@ def _usual_norm(norms: FloatArray, past: float, of_model: float) -> float:
     """The norm with which updates are compared: of the cluster and of the past, the lesser.
 
     Fewer than four devices have no majority: there the past alone counts, and before there is any
-    the greater one of their median and the norm of the edge server's model.
+    the greater one of the norm of the edge server's model and that of the greatest update but one.
+    Nothing is known where the model is 0.
     """
     if len(norms) >= MAJORITY:
         return float(np.fmin(np.median(norms), past))
     if not np.isnan(past):
         return past
-    few = np.sort(norms)[: (len(norms) + 1) // 2]
-    return max(float(few.max(initial=0.0)), of_model)
+    if of_model == 0:
+        return math.inf
+    return max(float(np.sort(norms)[:-1].max(initial=0.0)), of_model)
 
 
 def _scores(start: Tensor, rows: Tensor, norms: FloatArray, centre: Tensor) -> FloatArray:

@@ -4,10 +4,10 @@
     PYTHONPATH=src python benchmarks/attacks.py --quick
 
 Digits and a perceptron with one hidden layer of 32. One and two devices of a cluster of eight, and
-one of each of two clusters of four, send something else than what they trained; each run is compared
-with the one of the same seed from which these devices are absent. Runs without a bad device show
-whether an honest one is refused: clusters of three, four, eight and nine, several data sets, seeds
-and optimisers. `--quick` does one of each kind for a few rounds.
+one of each of two clusters of four, send something else than what they trained; each run is
+compared with the one of the same seed from which these devices are absent. Runs without a bad
+device show whether an honest one is refused: clusters of three, four, eight and nine, several data
+sets, seeds and optimisers. `--quick` does one of each kind for a few rounds.
 """
 
 from __future__ import annotations

@@ -45,6 +45,9 @@ MOST_LOG = 3.0
 MOST_SCORE = np.array([np.inf, np.inf, 1.5, 1.4, 1.35])
 """How far a device's mean score of two, three and more edge rounds may lie above its cluster's
 median."""
+FEW, MORE_OF_FEW = 7, 1.5
+"""In clusters of fewer devices than this, in which one changes the median, limits of scores are
+multiplied by so much."""
 MOST_EXCESS, TIMES_PAST = 1.35, 2.0
 """How far a score of one edge round may lie above the median, at least; and what it may be of what
 the edge server has accepted of late."""
@@ -221,10 +224,12 @@ def judged(
     centre = trimmed_mean(rows, (good.size - 1) // 2) - start
     found.score[good] = _scores(start, rows, found.norm[good], centre)
     if past_excess is not None and past_scores is not None:
-        most = max(MOST_EXCESS, TIMES_PAST * float(past_excess[0]))
+        more = MORE_OF_FEW if good.size < FEW else 1.0
+        most = max(more * MOST_EXCESS, TIMES_PAST * float(past_excess[0]))
         far = found.score[good] > np.median(found.score[good]) + most
         reasons[good[far]] = FAR_BEYOND
-        reasons[good[_astray(np.column_stack([past_scores, found.score])[good])]] = ASTRAY
+        scores = np.column_stack([past_scores, found.score])[good]
+        reasons[good[_astray(scores, more * MOST_SCORE)]] = ASTRAY
     reasons[good[_copies(start, rows)]] = COPY
     reasons[good[_undone(start, rows, found.norm[good]) > MOST_UNDONE]] = UNDOES
     return found
@@ -285,11 +290,11 @@ def _copies(start: Tensor, rows: Tensor) -> BoolArray:
     return found
 
 
-def _astray(scores: FloatArray) -> BoolArray:
+def _astray(scores: FloatArray, limits: FloatArray) -> BoolArray:
     """Which devices' mean scores lie far above the cluster's median, over the last edge rounds."""
     known = np.isfinite(scores)
     rounds = known.sum(axis=1)
     mean = np.where(known, scores, 0.0).sum(axis=1) / np.maximum(rounds, 1)
-    most = MOST_SCORE[np.minimum(rounds, len(MOST_SCORE) - 1)]
+    most = limits[np.minimum(rounds, len(limits) - 1)]
     found: BoolArray = mean > np.median(mean) + most
     return found

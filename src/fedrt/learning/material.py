@@ -26,8 +26,8 @@ from fedrt.learning.models.flat import FlatModel
 from fedrt.learning.notes import batch_note, layout_note, refuse_other_lengths, size_note
 from fedrt.learning.tasks import make_task
 from fedrt.scenario.classes import settings_in, with_setting
+from fedrt.scenario.faults import moved_notes
 from fedrt.scenario.model import MEASURED, Learning, Scenario
-from fedrt.scenario.screening import moved_notes
 from fedrt.scenario.sizes import BUFFERS, NUMBER_BITS
 from fedrt.scenario.tables.fields import PerDevice
 from fedrt.world.world import World

@@ -10,9 +10,8 @@ import numpy as np
 
 from fedrt.graph import is_connected
 from fedrt.scenario.class_rules import frequency_problems, shape_problems
-from fedrt.scenario.faults import Attackers, Faults
+from fedrt.scenario.faults import Attackers, Faults, moved_problems, screening_norm
 from fedrt.scenario.physical import physical_problems
-from fedrt.scenario.screening import moved_problems, screening_norm
 from fedrt.scenario.tables.fields import PerDevice
 from fedrt.validation import problem
 

@@ -12,7 +12,7 @@ from support.learning_cases import engine_case
 from fedrt.learning.aggregators.base import averaging_weights, capped_samples
 from fedrt.learning.aggregators.mean import Mean
 from fedrt.learning.engines.engine import DeviceResults, Screening
-from fedrt.learning.engines.past import WINDOW, Past
+from fedrt.learning.engines.past import WINDOW, ScreeningPast
 from fedrt.learning.engines.screening import judged
 from fedrt.rounds import ACCEPTED, REASONS
 
@@ -79,7 +79,7 @@ def test_an_update_that_undoes_the_model_is_refused():
 def test_one_that_works_against_the_others_is_refused_after_some_rounds():
     rows = updates(8)
     rows[0] = MODEL - (rows[0] - MODEL)
-    past, refused = Past(1, 8), []
+    past, refused = ScreeningPast(1, 8), []
     case = engine_case()
     for r in range(4):
         order = order_of(case, 8, r)
@@ -108,7 +108,7 @@ def order_of(case, count, r):
 
 
 def test_the_past_is_what_was_accepted_and_survives_a_restart():
-    case, past = engine_case(), Past(2, 4)
+    case, past = engine_case(), ScreeningPast(2, 4)
     order = past.ordered(replace(order_of(case, 4, 0), edge_of_device=np.array([0, 0, 0, 1])))
     assert np.isnan(order.past_norm).all()
     blank = DeviceResults.blank(order)
@@ -120,7 +120,7 @@ def test_the_past_is_what_was_accepted_and_survives_a_restart():
         score=np.array([0.1, 0.5, 0.2, np.nan]),
     )
     past.after(order, results)
-    again = Past(2, 4)
+    again = ScreeningPast(2, 4)
     again.restore(past.state())
     seen = again.ordered(order)
     assert seen.past_norm == pytest.approx([2.0, 2.0, 2.0, 5.0])

@@ -19,13 +19,13 @@ from fedrt.learning.codecs import ErrorFeedback
 from fedrt.learning.codecs.guard import Guard
 from fedrt.learning.engines.engine import Screening, Trained, TrainingOrder
 from fedrt.learning.engines.method import Method
-from fedrt.learning.engines.past import Past
+from fedrt.learning.engines.past import ScreeningPast
 from fedrt.learning.engines.scaffold import Variates
 from fedrt.learning.servers import Servers
 from fedrt.messages import CODEC_NAMES
 from fedrt.rounds import ACCEPTED, NOT_STEPPED
+from fedrt.scenario.faults import screening_norm
 from fedrt.scenario.model import Scenario
-from fedrt.scenario.screening import screening_norm
 
 IntArray = NDArray[np.int64]
 
@@ -59,13 +59,13 @@ class EdgeServers:
             like = first_model[:num_parameters].cpu().numpy()
             self.variates = Variates(edge_of_device, num_edges, like)
         self.loss_sum, self.steps = 0.0, 0
-        self.past: Past | None = None
+        self.past: ScreeningPast | None = None
         """What it remembers of updates; None where these are not screened."""
 
     def screen(self, screening: Screening | None) -> None:
         """Remember the updates that are screened from now on."""
         if screening is not None and screening.most_norm is not None:
-            self.past = Past(len(self.models), self.num_devices)
+            self.past = ScreeningPast(len(self.models), self.num_devices)
 
     def let_plans_choose(self) -> bool:
         """Make ready for codecs that plans choose; whether this is the first of them."""

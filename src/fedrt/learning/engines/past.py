@@ -28,7 +28,7 @@ DIGITS = 9
 """Decimal places that are remembered: sums of another order give the same."""
 
 
-class Past:
+class ScreeningPast:
     """The accepted norms of edge servers and the scores of devices, the newest last."""
 
     def __init__(self, num_edges: int, num_devices: int) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import attack_blocks
 import bench_blocks
 import gap_blocks
 import gossip_blocks
@@ -175,6 +176,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "gossip-trained": gossip_blocks.gossip_trained,
     "femnist-methods": training_blocks.femnist_methods,
     "few-labels": training_blocks.few_labels,
+    "attacks": attack_blocks.attacks,
+    "attacks-honest": attack_blocks.honest,
     "law-effects": law_blocks.law_effects,
     "testbed-policies": testbed_blocks.policies,
     "testbed-errors": testbed_blocks.errors,

@@ -42,6 +42,12 @@ class MessageError(InputError):
     """A message that cannot be decoded, or numbers that cannot be sent: what is wrong with them."""
 
 
+class DivergedError(FedrtError):
+    """Raised where a loss or a model is no longer finite, or most updates cannot be used."""
+
+    exit_code = 4
+
+
 class InfeasibleError(FedrtError):
     """Raised where no plan keeps every limit: which one, by how much, and what to try."""
 

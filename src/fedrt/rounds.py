@@ -22,8 +22,16 @@ FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.int64]
 
-REASONS = ("not finite", "wrong shape", "norm far beyond the others")
+REASONS = (
+    "not finite",
+    "wrong shape",
+    "norm far beyond the others",
+    "copy of another device's",
+    "against the others round after round",
+    "undoes the model",
+)
 """The reasons for refusing an update; arrays hold their positions."""
+NOT_FINITE, WRONG_SHAPE, FAR_BEYOND, COPY, ASTRAY, UNDOES = range(len(REASONS))
 ACCEPTED = -1
 """The value for an update that was not refused."""
 NOT_STEPPED = -1

@@ -101,6 +101,8 @@ class LearningSettings(TypedDict, total=False):
     augment: bool
     averaging: Any
     server_optimiser: Any
+    screening: bool | None
+    refuse_norm: float | None
     trim: float | None
     participation: float
     dtype: str

@@ -108,7 +108,7 @@ BAD = {
     "faults.attack={kind='sign-flip'}": "scenario.faults.attack: must have devices or share, one of"
     " them",
     "faults.attack={kind='sign-flop',share=1}": 'scenario.faults.attack.kind = "sign-flop": must be'
-    " one of sign-flip, noise, nan, shape",
+    " one of sign-flip, noise, nan, shape, huge, random-model, a-little-is-enough, inner-product",
     "faults.attack={kind='nan',devices=[9]}": "scenario.faults.attack.devices[0] = 9: must be one"
     " of the devices 0 to 6",
     "faults={refuse=false,attack={kind='shape',share=0.5}}": "scenario.faults.refuse = false: must"

@@ -26,6 +26,7 @@ from fedrt.learning.models.flat import FlatModel
 from fedrt.learning.notes import batch_note, layout_note, refuse_other_lengths, size_note
 from fedrt.learning.tasks import make_task
 from fedrt.scenario.classes import settings_in, with_setting
+from fedrt.scenario.faults import moved_notes
 from fedrt.scenario.model import MEASURED, Learning, Scenario
 from fedrt.scenario.sizes import BUFFERS, NUMBER_BITS
 from fedrt.scenario.tables.fields import PerDevice
@@ -75,6 +76,7 @@ def make_material(world: World, where: torch.device, data_dir: Path | None) -> M
     notes = (
         *dataset.notes,
         *size_note(world.model_bits, model.num_parameters),
+        *moved_notes(world.scenario),
         *layout_note(samples.shape),
         *batch_note(parts.sizes, learning.batch_size),
     )

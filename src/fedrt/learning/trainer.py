@@ -18,6 +18,7 @@ from fedrt.learning.codecs import Codec, ErrorFeedback, first_states
 from fedrt.learning.coded_gossip import KnownModels, mix_coded
 from fedrt.learning.devices import devices_of
 from fedrt.learning.distances import distance_to_average, pairwise_distance
+from fedrt.learning.engines.attacks import claimed_samples
 from fedrt.learning.engines.edge_servers import EdgeServers, screening_of
 from fedrt.learning.engines.engine import HoldsStates, Trained, TrainingOrder
 from fedrt.learning.evaluate import is_evaluated, measure_models, measure_names
@@ -52,6 +53,8 @@ class Trainer(EdgeServers):
         fleet, scaffold = setup.world.fleet, bool(setup.world.scenario.learning.scaffold)
         size, clusters = setup.model.num_parameters, (fleet.edge_of_device, fleet.num_edges)
         super().__init__(setup.method, setup.first_model, size, *clusters, scaffold=scaffold)
+        self.screening = screening_of(setup.world.scenario, setup.world.seed)
+        self.screen(self.screening)
         self.key = b"start"
         self.codec_state: torch.Tensor | None = None
         self._remember(setup.method.codec)
@@ -153,7 +156,8 @@ class Trainer(EdgeServers):
     def _order(self, seen: Observation, plan: Plan, outcome: Outcome) -> TrainingOrder:
         came, world = outcome.delivered, self.setup.world
         who, edge_of_device = seen.device[came], seen.edge_of_device[came]
-        samples = self.setup.batches.sizes[who]
+        attackers = None if world.faults is None else world.faults.attackers[who]
+        samples = claimed_samples(self.setup.batches.sizes[who], self.screening, attackers, seen.t)
         if plan.codec is not None and self.let_plans_choose():
             self._remember(ErrorFeedback("float32"))
         order = TrainingOrder(
@@ -162,10 +166,15 @@ class Trainer(EdgeServers):
             devices=who,
             edge_of_device=edge_of_device,
             local_steps=plan.local_steps[came],
-            weight=averaging_weights(edge_of_device, self.setup.method.aggregator, samples),
+            weight=averaging_weights(
+                edge_of_device,
+                self.setup.method.aggregator,
+                samples,
+                capped=self.past is not None,
+            ),
             then=self._next(seen),
-            screening=screening_of(world.scenario, world.seed),
-            attackers=None if world.faults is None else world.faults.attackers[who],
+            screening=self.screening,
+            attackers=attackers,
             codec_state=self.codec_state,
             state_row=who,
             codec=None if plan.codec is None else plan.codec[came],

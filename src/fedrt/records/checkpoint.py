@@ -28,10 +28,10 @@ Arrays = Mapping[str, NDArray[Any]]
 
 OWN_NAME = re.compile(r"[0-9]{6,18}\.npz")
 """How checkpoints and records are named: no other file is ever removed."""
-LATER = {"copies", "pairs", "codec_state", "guard", "models", "model_labels"}
+LATER = {"copies", "pairs", "codec_state", "guard", "models", "model_labels", "samples"}
 """What a state may have though that of a run's start has not: copies, if gossip is coded, what
-devices remember of messages, if a policy chooses codecs, and models that real servers sent with the
-names of their states."""
+devices remember of messages, if a policy chooses codecs, models that real servers sent with the
+names of their states, and the numbers of samples with which real devices joined."""
 EARLIER = {"anew"}
 """What the states of older versions do not have."""
 Record = Sequence[PastEdgeRound]

@@ -25,6 +25,7 @@ from fedrt.runs.executor import Executor, Models, SimulatedExecutor
 from fedrt.runs.least_codecs import LeastCodecs
 from fedrt.runs.reference import Reference, contraction_limit, reference_for
 from fedrt.runs.rounds import EdgeRound, GlobalRound, PastEdgeRound
+from fedrt.runs.suspensions import Suspensions
 from fedrt.scenario import Scenario
 from fedrt.system.extras import need
 from fedrt.world.observation import Backhaul, Menu, Observation
@@ -76,16 +77,18 @@ def run_rounds(
     ledger: Ledger | None = None,
     belief: Belief | None = None,
     least: LeastCodecs | None = None,
+    suspended: Suspensions | None = None,
 ) -> Iterator[GlobalRound]:
     """Yield every global round of a run, one after the other.
 
     Rounds in `past` have ended: the policy plans them again, which restores whatever it remembers,
-    and everything else is taken from there. With a ledger, a belief and least codecs of
-    earlier rounds the run continues after those.
+    and everything else is taken from there. With a ledger, a belief, least codecs and suspensions
+    of earlier rounds the run continues after those.
     """
     ledger = open_ledger(world) if ledger is None else ledger
     belief = Belief.first(world.base_graph, executor.start) if belief is None else belief
     least = LeastCodecs.first(world) if least is None else least
+    suspended = Suspensions.first(world) if suspended is None else suspended
     if world.scenario.control.budgets == "strict":
         _refuse_hopeless_budgets(world)
     menu = menu_of(world.scenario) if chooses_codecs(policy) else None
@@ -93,23 +96,25 @@ def run_rounds(
     for t in range(ledger.t, world.scenario.rounds.global_rounds):
         began_at_s, done = ledger.time_s, []
         for r in range(world.scenario.rounds.edge_rounds - 1):
-            done.append(run.edge_round(t, r, ledger, least))
+            done.append(run.edge_round(t, r, ledger, least, suspended))
             ledger, belief = done[-1].after, belief.after(done[-1].outcome)
             least = least.after(done[-1].outcome)
+            suspended = suspended.after(done[-1].seen, done[-1].outcome)
         bps = run.backhaul_bps(t)
         belief = belief.update(bps > 0)
         distances, error = belief.distances, belief.mean_error
         backhaul = see_backhaul(world.scenario, bps, distances.believed, world.gossip_latency_s)
         last_r = world.scenario.rounds.edge_rounds - 1
-        done.append(run.edge_round(t, last_r, ledger, least, backhaul))
+        done.append(run.edge_round(t, last_r, ledger, least, suspended, backhaul))
         last = done[-1]
         least = least.after(last.outcome)
+        suspended = suspended.after(last.seen, last.outcome)
         ledger, belief = last.after, belief.after(last.outcome).after_gossip(last.gossip.links)
         metrics = dict(last.outcome.metrics)
         if metrics:
             metrics["distance_error"] = error
         time_s = ledger.time_s - began_at_s
-        states = (distances, metrics, belief, least)
+        states = (distances, metrics, belief, least, suspended)
         yield GlobalRound(tuple(done), time_s, ledger.time_s, *states)
 
 
@@ -130,12 +135,14 @@ class _Run:
         r: int,
         ledger: Ledger,
         least: LeastCodecs,
+        suspended: Suspensions,
         backhaul: Backhaul | None = None,
     ) -> EdgeRound:
         """Observe, plan, carry out and charge one edge round; a backhaul marks the last one."""
         over = self.past[t][r] if t < len(self.past) else None
         if over is None:
-            seen = least.seen(replace(self.world.observe(t, r), backhaul=backhaul))
+            seen = suspended.seen(self.world.observe(t, r))
+            seen = least.seen(replace(seen, backhaul=backhaul))
         else:
             seen = over.seen
         seen = self._with_menu(seen)

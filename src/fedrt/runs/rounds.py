@@ -13,6 +13,7 @@ from fedrt.plan import Gossip, Plan
 from fedrt.rounds import Outcome, RoundCost
 from fedrt.runs.belief import Belief, Distances
 from fedrt.runs.least_codecs import LeastCodecs
+from fedrt.runs.suspensions import Suspensions
 from fedrt.world.observation import Backhaul, Observation
 
 FloatArray = NDArray[np.float64]
@@ -77,6 +78,8 @@ class GlobalRound:
     """The coordinator's belief about distances after the round."""
     least: LeastCodecs
     """The least codecs that devices may use after the round."""
+    suspended: Suspensions
+    """The devices that are left out after the round."""
 
     @property
     def last(self) -> EdgeRound:

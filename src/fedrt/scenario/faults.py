@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from fedrt.scenario.processes import Trace
 from fedrt.scenario.tables.fields import Kinds, setting
 from fedrt.validation import Flag, Listed, OneOf, Real, Whole
+
+if TYPE_CHECKING:
+    from fedrt.scenario.model import Scenario
 
 PROBABILITY = Real(least=0, most=1)
 MEAN_ROUNDS = Real(least=1, most=1e9)
@@ -59,6 +62,8 @@ class Attackers:
     """The attacking devices, counted from 0; these or `share`."""
     share: float | None = setting(PROBABILITY, None)
     """The share of each cluster's devices that attack."""
+    first_round: int = setting(Whole(0, 1_000_000), 0)
+    """The global round in which the attack begins; before it, attackers send what they trained."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,44 @@ class Noise(Attackers):
 
 
 @dataclass(frozen=True)
+class Huge(Attackers):
+    """An attack that sends a model of huge but finite numbers."""
+
+    kind: ClassVar[str] = "huge"
+    value: float = setting(Real(above=0, most=3e38), 3e38)
+    """Every parameter that is sent."""
+
+
+@dataclass(frozen=True)
+class RandomModel(Attackers):
+    """An attack that sends a random model, and claims to have trained on many samples."""
+
+    kind: ClassVar[str] = "random-model"
+    scale: float = setting(Real(above=0, most=1e12), 1.0)
+    """The norm of the model over that of the edge server's."""
+    samples: int = setting(Whole(1, 10**9), 10**9)
+    """How many samples it claims."""
+
+
+@dataclass(frozen=True)
+class LittleIsEnough(Attackers):
+    """A little is enough: the mean update of the cluster less a few standard deviations."""
+
+    kind: ClassVar[str] = "a-little-is-enough"
+    deviations: float = setting(Real(above=0, most=1e6), 1.5)
+    """How many standard deviations of each coordinate are taken away."""
+
+
+@dataclass(frozen=True)
+class InnerProduct(Attackers):
+    """Inner-product manipulation: the negative mean update of the cluster, times `scale`."""
+
+    kind: ClassVar[str] = "inner-product"
+    scale: float = setting(Real(above=0, most=1e12), 1.0)
+    """What the mean is multiplied by, beside its sign."""
+
+
+@dataclass(frozen=True)
 class NotANumber(Attackers):
     """An attack that sends a model full of NaN."""
 
@@ -93,7 +136,19 @@ class WrongShape(Attackers):
     kind: ClassVar[str] = "shape"
 
 
-Attack = SignFlip | Noise | NotANumber | WrongShape
+ATTACKS = (
+    SignFlip,
+    Noise,
+    NotANumber,
+    WrongShape,
+    Huge,
+    RandomModel,
+    LittleIsEnough,
+    InnerProduct,
+)
+Attack = (
+    SignFlip | Noise | NotANumber | WrongShape | Huge | RandomModel | LittleIsEnough | InnerProduct
+)
 SomeFail = RandomSome | MarkovSome | Trace
 AnyFail = Random | Markov | Trace
 SOME = Kinds((RandomSome, MarkovSome, Trace))
@@ -126,9 +181,52 @@ class Faults:
     """How long edge servers wait in an edge round; by default until all are there."""
     deadline_factor: float | None = setting(Real(least=1, most=1e6), None)
     """The deadline as a multiple of the median planned time of a cluster's devices."""
-    refuse: bool = setting(Flag(), True)
-    """Whether edge servers screen updates."""
-    refuse_norm: float = setting(Real(above=1, most=1e12), 10.0)
-    """An update is refused whose norm is more than this many times its edge's median."""
-    attack: Attack | None = setting(Kinds((SignFlip, Noise, NotANumber, WrongShape)), None)
+    refuse: bool | None = setting(Flag(), None)
+    """The old place of `learning.screening`, which is on in a simulated run with this section."""
+    refuse_norm: float | None = setting(Real(above=1, most=1e12), None)
+    """The old place of `learning.refuse_norm`."""
+    attack: Attack | None = setting(Kinds(ATTACKS), None)
     """Devices that send something else than their update."""
+
+
+REFUSE_NORM = 10.0
+MOVED = {"refuse": "screening", "refuse_norm": "refuse_norm"}
+"""Settings of `[faults]` that moved to `[learning]`."""
+
+
+def screening_norm(scenario: Scenario, *, real: bool = False) -> float | None:
+    """How many times the usual norm an update may have; None where updates are not screened.
+
+    `real`: on real devices, which screen by default; simulated runs do with a section `[faults]`.
+    """
+    learning, faults = scenario.learning, scenario.faults
+    chosen, most = learning.screening, learning.refuse_norm
+    if chosen is None and faults is not None:
+        chosen = faults.refuse
+    if most is None and faults is not None:
+        most = faults.refuse_norm
+    if chosen is None:
+        chosen = real or faults is not None
+    if not chosen:
+        return None
+    return REFUSE_NORM if most is None else most
+
+
+def moved_notes(scenario: Scenario) -> tuple[str, ...]:
+    """A note for each setting that stands in its old place."""
+    faults = scenario.faults
+    return tuple(
+        f"note: scenario.faults.{old} belongs to [learning]: scenario.learning.{new}"
+        for old, new in MOVED.items()
+        if getattr(faults, old, None) is not None
+    )
+
+
+def moved_problems(scenario: Scenario) -> list[str]:
+    """A line for each setting that is given in both places."""
+    faults, learning = scenario.faults, scenario.learning
+    return [
+        f"scenario.learning.{new}: give it or faults.{old}, not both"
+        for old, new in MOVED.items()
+        if getattr(faults, old, None) is not None and getattr(learning, new) is not None
+    ]

@@ -213,6 +213,12 @@ class Learning:
         Entry((), Custom, (FedAvgMOptions, FedAdamOptions, FedYogiOptions)), None
     )
     """How an edge server moves its model by the averaged update; by default the average is it."""
+    screening: bool | None = setting(Flag(), None)
+    """Whether edge servers screen updates and refuse outliers (docs/faults.md). By default they do
+    on real devices, and in simulated runs with a section `[faults]`."""
+    refuse_norm: float | None = setting(Real(above=1, most=1e12), None)
+    """An update is refused whose norm is more than this many times the median of its cluster or of
+    the edge server's past; by default 10."""
     trim: float | None = setting(Real(least=0, most=0.49), None)
     """The share of models that a trimmed mean leaves out at each end; by default a quarter."""
     participation: float = setting(Real(above=0, most=1), 1.0)

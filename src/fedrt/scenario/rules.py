@@ -10,7 +10,7 @@ import numpy as np
 
 from fedrt.graph import is_connected
 from fedrt.scenario.class_rules import frequency_problems, shape_problems
-from fedrt.scenario.faults import Attackers, Faults
+from fedrt.scenario.faults import Attackers, Faults, moved_problems, screening_norm
 from fedrt.scenario.physical import physical_problems
 from fedrt.scenario.tables.fields import PerDevice
 from fedrt.validation import problem
@@ -134,9 +134,11 @@ def fault_problems(scenario: Scenario) -> list[str]:
         lines += _number_problems(f"{path}.devices", attack.devices, devices, "devices")
         if (attack.devices is None) == (attack.share is None):
             lines.append(f"{path}: must have devices or share, one of them")
-        if attack.kind == "shape" and not faults.refuse:
-            lines.append('scenario.faults.refuse = false: must be true with attack.kind = "shape"')
-    return lines
+        if attack.kind == "shape" and screening_norm(scenario) is None:
+            rule = 'must be true with attack.kind = "shape"'
+            name = "faults.refuse" if faults.refuse is False else "learning.screening"
+            lines.append(f"scenario.{name} = false: {rule}")
+    return lines + moved_problems(scenario)
 
 
 def _cut_problems(faults: Faults, edges: int) -> list[str]:

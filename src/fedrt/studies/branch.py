@@ -213,6 +213,7 @@ def branched_rounds(
             if done.last.after.t == each.until:
                 ledger = _carried_over(done.last.after, following)
                 before = {"ledger": ledger, "belief": done.belief, "least": done.least}
+                before["suspended"] = done.suspended
                 break
     yield from run_rounds(world, policy, executor, past=records, **before)
 

@@ -82,9 +82,14 @@ class FaultyWorld:
         return ~self._absent.at(t)[expected] & self.server_up(t)[edge]
 
     def failures(self, seen: Observation, expected: IntArray, edge: IntArray) -> Failures:
-        """What fails in an edge round in which the devices `expected` were to train."""
+        """What fails in an edge round in which the devices `expected` were to train.
+
+        Those that are there and not observed are left out of plans, and do not count.
+        """
         t, who = seen.t, seen.device
         step = t * self.rounds.edge_rounds + seen.r
+        left_out = self.starts(t, expected, edge) & ~np.isin(expected, who)
+        expected, edge = expected[~left_out], edge[~left_out]
         server_up, present = self.server_up(t), ~self._absent.at(t)[expected]
 
         def count(which: BoolArray) -> IntArray:

@@ -13,8 +13,9 @@ from support.learning_cases import Case, engine_case
 
 from fedrt.learning.aggregators import Mean, Median, TrimmedMean
 from fedrt.learning.aggregators.trimmed_mean import COLUMNS, trimmed_mean
+from fedrt.learning.engines.attacks import attacked
 from fedrt.learning.engines.engine import ACCEPTED, DivergedError, Screening, edge_starts
-from fedrt.learning.engines.screening import attacked, edge_groups, judged
+from fedrt.learning.engines.screening import edge_groups, judged
 from fedrt.learning.stacked.workers import WorkerEngine, split_order
 from fedrt.rounds import REASONS
 from fedrt.scenario.faults import Noise, NotANumber, SignFlip, WrongShape
@@ -68,11 +69,9 @@ def test_who_is_refused():
     sent[4][1], sent[5][4] = torch.nan, -torch.inf
     sent[6] = sent[6][:4]
     found = judged(model, sent, 4, 10.0)
-    assert why(found) == ["", "", "", REASONS[2], REASONS[0], REASONS[0], REASONS[1]]
-    assert why(judged(model, sent[:4], 4, 10.1))[3] == ""
-    # Of two updates neither is far beyond the others.
-    assert why(judged(model, [sent[0], sent[3]], 4, 10.0)) == ["", ""]
-    assert why(judged(model, [model, model, model + 1], 4, 10.0)) == ["", "", REASONS[2]]
+    assert why(found.refused) == ["", "", "", REASONS[2], REASONS[0], REASONS[0], REASONS[1]]
+    assert why(judged(model, sent[:4], 4, 10.1).refused)[3] == ""
+    assert found.norm[:4] == pytest.approx([3.0, 4.0, 5.0, 45.1])
 
 
 def test_what_attackers_send():

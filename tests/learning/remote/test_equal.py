@@ -63,6 +63,15 @@ CASES = {
     "an outlier is refused": (
         "faults={refuse=true,attack={kind='sign-flip',devices=[1],scale=90}}",
     ),
+    "a random model with many samples is refused": (
+        "fleet={num_devices=8,cluster_sizes=[4,4]}",
+        "learning.averaging=samples",
+        "faults.attack={kind='random-model',devices=[1,6],first_round=1}",
+    ),
+    "a copy is refused": (
+        "fleet={num_devices=8,cluster_sizes=[4,4]}",
+        "faults.attack={kind='a-little-is-enough',devices=[1,2]}",
+    ),
     "not a number is refused": (
         "faults={refuse=true,attack={kind='nan',devices=[4]}}",
         "learning.upload=int4",

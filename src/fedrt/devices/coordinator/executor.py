@@ -28,11 +28,11 @@ from fedrt.devices.coordinator.world import slower_radio
 from fedrt.devices.edge.states import PLAIN, global_round_of, label_of
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.chunks import SPARE
-from fedrt.errors import MessageError
+from fedrt.errors import DivergedError, MessageError
 from fedrt.learning.remote.orders import gossip_orders
 from fedrt.messages import Raw
 from fedrt.plan import Gossip, Plan
-from fedrt.rounds import ACCEPTED, ModelDistances, Outcome, RoundCost
+from fedrt.rounds import ACCEPTED, REASONS, ModelDistances, Outcome, RoundCost
 from fedrt.world.observation import Observation
 
 if TYPE_CHECKING:
@@ -61,6 +61,8 @@ class RemoteExecutor:
         self.linked = base_graph
         """Pairs of servers that gossiped last."""
         self.loss_sum, self.steps = 0.0, 0
+        self.arrived, self.refused = 0, 0
+        """Updates of this global round that came, and that were refused."""
         self.began: deque[list[str]] = deque(maxlen=2)
         """The states in which this global round began, and the one before."""
         self.ended: float | None = None
@@ -200,13 +202,31 @@ class RemoteExecutor:
             counted = counted & (outcome.refused == ACCEPTED)
         self.loss_sum += float(loss_sum[counted].sum())
         self.steps += int(plan.local_steps[counted].sum())
+        self._note_refused(seen, plan, outcome)
         return outcome
+
+    def _note_refused(self, seen: Observation, plan: Plan, outcome: Outcome) -> None:
+        """Name refused devices; raise an error where most updates of a global round are refused."""
+        self.arrived += int((outcome.delivered | outcome.is_refused).sum())
+        self.refused += int(outcome.is_refused.sum())
+        where = f"global round {seen.t}, edge round {seen.r}"
+        for n in np.flatnonzero(outcome.is_refused).tolist():
+            assert outcome.refused is not None
+            why = REASONS[int(outcome.refused[n])]
+            log.warning("%s: device %d: its update was refused: %s", where, seen.device[n], why)
+        if plan.gossip is None:
+            return
+        if 2 * self.refused > self.arrived:
+            count = f"{self.refused} of {self.arrived} updates were refused"
+            rule = "training has diverged, or most devices are wrong"
+            raise DivergedError(f"global round {seen.t}: {count}: {rule}; the log names them")
+        self.arrived = self.refused = 0
 
     def learn(self, seen: Observation, outcome: Outcome) -> None:
         """Compare what was measured with what the scenario alone lets expect."""
         now = seen.t * self.scenario.rounds.edge_rounds + seen.r
         planned, cost = outcome.planned, outcome.cost
-        for n in np.flatnonzero(outcome.delivered).tolist():
+        for n in np.flatnonzero(outcome.delivered & ~outcome.is_refused).tolist():
             number = int(seen.device[n])
             for held, measured_s, planned_s in (
                 (self.learned.cycles[number], cost.compute_s[n], planned.compute_s[n]),

@@ -47,6 +47,9 @@ class RealFleet:
         self.labels = [START] * edges
         """The state that each edge server is in."""
         self.samples: dict[int, int] = {}
+        """For each device, the number of samples with which it joined the run."""
+        self.claims: dict[int, int] = {}
+        """Other numbers that devices gave later, each logged once."""
         self.answered = np.zeros(edges, dtype=bool)
         self.links = np.zeros((edges, edges), dtype=bool)
         self.base_graph = ~np.eye(edges, dtype=bool)
@@ -65,7 +68,7 @@ class RealFleet:
         """Ask all edge servers who is connected, and which peers they reach."""
         found = self.portal.call(self._ask_all())
         seats = {seat.number: seat.samples for answer in found if answer for seat in answer.seats}
-        self.samples |= seats
+        self._note_samples(seats)
         edges, before = len(found), (self.seated, self.answered.tolist())
         links = np.zeros((edges, edges), dtype=bool)
         for c, answer in enumerate(found):
@@ -78,6 +81,15 @@ class RealFleet:
         if before != (self.seated, self.answered.tolist()):
             self.changed()
         return self.seated
+
+    def _note_samples(self, seats: dict[int, int]) -> None:
+        """Note how many samples devices have as they join; another number later does not count."""
+        for number, count in seats.items():
+            first = self.samples.setdefault(number, count)
+            if first != count and self.claims.get(number) != count:
+                words = "device %d says that it has %d samples: the %d with which it joined count"
+                log.warning(words, number, count, first)
+                self.claims[number] = count
 
     def start_metrics(self) -> None:
         """Serve the numbers of the run, if the settings say where."""

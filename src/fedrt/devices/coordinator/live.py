@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fedrt.devices.coordinator.fleet import RealFleet
 from fedrt.devices.coordinator.learned import Learned
 from fedrt.devices.wire.party import is_label
@@ -31,7 +33,10 @@ class LiveFile:
     ) -> None:
         self.path, self.fleet, self.learned = folder / LIVE, fleet, learned
         self.rounds = len(past)
+        self.left_out: list[int] = []
+        """The devices that are left out because their updates were refused round after round."""
         self.late = late_devices(past[-1]) if past else []
+        self.refused = refused_devices(past[-1]) if past else []
 
     def add(self, done: GlobalRound) -> None:
         """Write what there is after a global round."""
@@ -40,6 +45,8 @@ class LiveFile:
         self.fleet.counts["round_seconds"] = done.time_s
         self.fleet.counts["predicted_round_seconds"] = planned_time_s(done)
         self.late = late_devices(done.edge_rounds)
+        self.refused = refused_devices(done.edge_rounds)
+        self.left_out = np.flatnonzero(done.suspended.is_left_out(self.rounds, 0)).tolist()
         self.write()
 
     def write(self) -> None:
@@ -49,6 +56,8 @@ class LiveFile:
             "run": self.fleet.run,
             "connected": sorted(self.fleet.seated),
             "late": self.late,
+            "refused": self.refused,
+            "left_out": self.left_out,
             "answering": self.fleet.answered.tolist(),
             "learned": self.learned.table(self.rounds * edge_rounds),
         }
@@ -58,6 +67,11 @@ class LiveFile:
 def late_devices(turns: Sequence[PastEdgeRound]) -> list[int]:
     """The devices whose update was missing at a deadline of a global round."""
     return sorted({int(n) for turn in turns for n in turn.outcome.device[turn.outcome.late]})
+
+
+def refused_devices(turns: Sequence[PastEdgeRound]) -> list[int]:
+    """The devices of which an update was refused in a global round."""
+    return sorted({int(n) for turn in turns for n in turn.outcome.device[turn.outcome.is_refused]})
 
 
 def run_name(path: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,7 +16,14 @@ from fedrt.plan import Plan
 from fedrt.rounds import ACCEPTED, NOT_STEPPED, Outcome, RoundCost
 from fedrt.world.observation import Observation
 
+log = logging.getLogger(__name__)
+
 FloatArray = NDArray[np.float64]
+
+MOST_POWER = 100.0
+"""A meter is not believed that says more than this many times the power of the scenario's laws."""
+MOST_LOSS = 10.0
+"""A mean loss counts as at most this many times that of the lower median device."""
 
 
 def outcome_of(seen: Observation, plan: Plan, reports: Sequence[Any]) -> tuple[Outcome, FloatArray]:
@@ -34,6 +42,7 @@ def outcome_of(seen: Observation, plan: Plan, reports: Sequence[Any]) -> tuple[O
     delivered, metered = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
     refused, stepped = np.full(count, ACCEPTED), np.full(count, NOT_STEPPED)
     edge_time_s, delivered_s, enforce_s = (np.zeros(seen.num_edges) for _ in range(3))
+    most_w = most_power_w(seen, plan)
     for c, report in enumerate(reports):
         if report is None:
             continue
@@ -45,17 +54,28 @@ def outcome_of(seen: Observation, plan: Plan, reports: Sequence[Any]) -> tuple[O
             refused[n], stepped[n] = each.refused, each.stepped_up
             if not each.delivered:
                 continue
-            metered[n] = each.report.metered
             found["upload_s"][n], found["upload_bytes"][n] = each.upload_s, each.upload_bytes
-            for name in ("download_s", "train_s", "joules", "loss_sum"):
-                found[name][n] = getattr(each.report, name)
+            for name in ("download_s", "train_s"):
+                found[name][n] = np.clip(getattr(each.report, name), 0.0, report.edge_s)
+            found["loss_sum"][n] = each.report.loss_sum
+            most_j = most_w[n] * report.edge_s
+            metered[n] = each.report.metered and 0 <= each.report.joules <= most_j
+            if metered[n]:
+                found["joules"][n] = each.report.joules
+            elif each.report.metered:
+                words = (
+                    "%d reports %g J, more than the %g J that it can spend: its laws are charged"
+                )
+                log.warning("device " + words, each.number, each.report.joules, most_j)
+    counted = delivered & (refused == ACCEPTED)
+    found["loss_sum"] = possible_losses(found["loss_sum"], counted, plan.local_steps)
     cost = _cost(seen, plan, found, delivered, metered, edge_time_s)
     outcome = Outcome(
         device=seen.device,
         cost=cost,
         planned=planned,
         delivered=delivered,
-        late=plan.trained & ~delivered,
+        late=plan.trained & ~delivered & (refused == ACCEPTED),
         delivered_s=delivered_s,
         refused=refused if (refused != ACCEPTED).any() else None,
         stepped_up=stepped if (stepped != NOT_STEPPED).any() else None,
@@ -64,6 +84,30 @@ def outcome_of(seen: Observation, plan: Plan, reports: Sequence[Any]) -> tuple[O
         enforce_s=enforce_s,
     )
     return outcome, found["loss_sum"]
+
+
+def most_power_w(seen: Observation, plan: Plan) -> FloatArray:
+    """The power that no device exceeds: several times what the laws give it at full speed."""
+    compute_w = training_energy_j(seen, seen.cpu_max_hz, seen.cpu_max_hz)
+    radio_w = seen.tx_power_w if plan.tx_power_w is None else plan.tx_power_w
+    more = (seen.laws.rx_power_w, seen.laws.idle_power_w)
+    rest_w = sum(np.zeros(seen.num_devices) if each is None else each for each in more)
+    return np.asarray(MOST_POWER * (compute_w + radio_w + rest_w))
+
+
+def possible_losses(
+    loss_sum: FloatArray, counted: NDArray[np.bool_], local_steps: NDArray[np.int64]
+) -> FloatArray:
+    """The sums of losses, none of a mean beyond `MOST_LOSS` times the lower median of the counted.
+
+    Those of updates that do not count are 0.
+    """
+    found = np.where(counted & np.isfinite(loss_sum), loss_sum, 0.0)
+    if not counted.any():
+        return found
+    size = np.sort(np.abs(found[counted]) / np.maximum(local_steps[counted], 1))
+    most = MOST_LOSS * size[(len(size) - 1) // 2] * local_steps
+    return np.clip(found, -most, most)
 
 
 def _cost(

@@ -58,13 +58,18 @@ class RemoteState:
     def state(self) -> Arrays:
         """The labels of the servers' states, which pairs gossiped last, and the newest models."""
         labels = np.array(self.executor.fleet.labels, dtype="S80")
-        return {"labels": labels, "linked": self.executor.linked, **self.executor.newest.state()}
+        found = {"labels": labels, "linked": self.executor.linked}
+        if samples := self.executor.fleet.samples:
+            found["samples"] = np.array(sorted(samples.items()), dtype=np.int64)
+        return found | self.executor.newest.state()
 
     def restore(self, state: Arrays) -> None:
         """Go on from a saved state."""
         self.executor.fleet.labels = texts(state["labels"])
         self.executor.linked = np.array(state["linked"], dtype=bool)
         self.executor.newest.restore(state, self.executor.fleet.labels)
+        samples = np.array(state.get("samples", np.zeros((0, 2))), dtype=np.int64).reshape(-1, 2)
+        self.executor.fleet.samples = {int(n): int(count) for n, count in samples}
 
 
 def coordinate(

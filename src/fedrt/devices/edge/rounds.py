@@ -34,6 +34,8 @@ class OpenRound:
     updates: dict[int, ReceivedUpdate] = field(default_factory=dict)
     failures: dict[int, str] = field(default_factory=dict)
     """For each device that cannot deliver, why."""
+    refused: dict[int, int] = field(default_factory=dict)
+    """For each of these whose update was refused as it came, a place in `rounds.REASONS`."""
     receiving: defaultdict[int, asyncio.Lock] = field(
         default_factory=lambda: defaultdict(asyncio.Lock)
     )
@@ -58,6 +60,7 @@ class OpenRound:
         """Count an update in; only the first of a device does."""
         self.updates.setdefault(number, update)
         self.failures.pop(number, None)
+        self.refused.pop(number, None)
         self._look()
 
     def fail(self, number: int, why: str) -> bool:
@@ -92,6 +95,7 @@ class OpenRound:
                 number=each.number, refused=ACCEPTED, stepped_up=NOT_STEPPED, delivered=False
             )
             if update is None:
+                found.refused = self.refused.get(each.number, ACCEPTED)
                 found.why = self.failures.get(each.number, "no update by the deadline")
             else:
                 place = came.index(each.number)

@@ -236,6 +236,9 @@ class EdgeNode:
         )
         # As in the simulator: what a message left out is left over, also if it was an outlier.
         self.remembered |= dict.fromkeys(averaged.devices.tolist(), order.label)
+        for number, why in sorted(averaged.why.items()):
+            log.warning("%s: device %d: its update was refused: %s", words(order.key), number, why)
+            self.counts["updates_refused_total"] += 1
         report = round_.report(averaged)
         await self._save(order.label, report)
         counts = self.counts

@@ -17,6 +17,7 @@ from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.chunks import SPARE
 from fedrt.errors import one_line
 from fedrt.learning.remote.process import LostModelError
+from fedrt.rounds import NOT_FINITE, WRONG_SHAPE
 from fedrt.system.files import UnwritableError
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ async def receive(node: EdgeNode, seat: Seat, upload: pb.Upload) -> None:
     await seat.receipt(upload.key, why)
     if why and round_.awaits(number):
         node.counts["updates_refused_total"] += 1
+        round_.refused[number] = NOT_FINITE if "not finite" in why else WRONG_SHAPE
         note_failure(round_, number, upload.key, f"its update was refused: {why}")
 
 

@@ -37,10 +37,27 @@ def is_linear(aggregator: Aggregator) -> bool:
     return bool(getattr(aggregator, "linear", False))
 
 
+MOST_SAMPLES = 2
+"""Where updates are screened, a device counts for at most this many times the samples of the
+cluster's median device."""
+
+
+def capped_samples(edge_of_device: IntArray, samples: IntArray) -> IntArray:
+    """The numbers of samples, none above `MOST_SAMPLES` times the lower median of its cluster."""
+    found = samples.copy()
+    for edge in np.unique(edge_of_device).tolist():
+        mine = np.flatnonzero(edge_of_device == edge)
+        middle = np.sort(samples[mine])[(len(mine) - 1) // 2]
+        found[mine] = np.minimum(samples[mine], MOST_SAMPLES * middle)
+    return found
+
+
 def averaging_weights(
-    edge_of_device: IntArray, aggregator: Aggregator, samples: IntArray
+    edge_of_device: IntArray, aggregator: Aggregator, samples: IntArray, *, capped: bool = False
 ) -> FloatArray:
     """Each device's share in its edge server's average; the shares of a server add up to 1."""
+    if capped:
+        samples = capped_samples(edge_of_device, samples)
     weigh: Any = getattr(aggregator, "weigh", None)
     amount = samples.astype(np.float64) if weigh is None else weigh(samples)
     if isinstance(aggregator, OwnEntry):

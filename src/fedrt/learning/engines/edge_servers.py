@@ -19,10 +19,12 @@ from fedrt.learning.codecs import ErrorFeedback
 from fedrt.learning.codecs.guard import Guard
 from fedrt.learning.engines.engine import Screening, Trained, TrainingOrder
 from fedrt.learning.engines.method import Method
+from fedrt.learning.engines.past import ScreeningPast
 from fedrt.learning.engines.scaffold import Variates
 from fedrt.learning.servers import Servers
 from fedrt.messages import UPLOADS
 from fedrt.rounds import ACCEPTED, NOT_STEPPED
+from fedrt.scenario.faults import screening_norm
 from fedrt.scenario.model import Scenario
 
 IntArray = NDArray[np.int64]
@@ -57,6 +59,13 @@ class EdgeServers:
             like = first_model[:num_parameters].cpu().numpy()
             self.variates = Variates(edge_of_device, num_edges, like)
         self.loss_sum, self.steps = 0.0, 0
+        self.past: ScreeningPast | None = None
+        """What it remembers of updates; None where these are not screened."""
+
+    def screen(self, screening: Screening | None) -> None:
+        """Remember the updates that are screened from now on."""
+        if screening is not None and screening.most_norm is not None:
+            self.past = ScreeningPast(len(self.models), self.num_devices)
 
     def let_plans_choose(self) -> bool:
         """Make ready for codecs that plans choose; whether this is the first of them."""
@@ -72,6 +81,8 @@ class EdgeServers:
         """The order with SCAFFOLD's corrections and the codecs that devices may use."""
         row, edge, variates = order.state_row, order.edge_of_device, self.variates
         assert row is not None
+        if self.past is not None:
+            order = self.past.ordered(order)
         if variates is not None:
             order = replace(order, correction=variates.correction(row, edge))
         if self.guard is None or not self.guard.least[row].any():
@@ -94,6 +105,8 @@ class EdgeServers:
         For each device of the order, the codec that it is stepped up to; None if all keep theirs.
         """
         counted = trained.refused == ACCEPTED
+        if self.past is not None:
+            self.past.after(order, trained.devices)
         if self.variates is not None:
             self.variates.after(order, trained.devices)
         edges = np.unique(order.edge_of_device[counted])
@@ -113,7 +126,8 @@ class EdgeServers:
         """Everything on which the next rounds depend."""
         servers = {} if self.servers is None else self.servers.state()
         variates = {} if self.variates is None else self.variates.state()
-        found = {**servers, **variates, "models": self.models.cpu().numpy()}
+        past = {} if self.past is None else self.past.state()
+        found = {**servers, **variates, **past, "models": self.models.cpu().numpy()}
         if self.guard is not None:
             found["guard"] = self.guard.state()
         return found
@@ -128,12 +142,14 @@ class EdgeServers:
             self.servers.restore(state)
         if self.variates is not None:
             self.variates.restore(state)
+        if self.past is not None:
+            self.past.restore(state)
 
 
-def screening_of(scenario: Scenario, seed: int) -> Screening | None:
-    """The scenario's screening of updates; None if all updates are used."""
-    faults = scenario.faults
-    if faults is None or (not faults.refuse and faults.attack is None):
+def screening_of(scenario: Scenario, seed: int, *, real: bool = False) -> Screening | None:
+    """The scenario's screening of updates, simulated or on real devices; None if all are used."""
+    attack = None if scenario.faults is None else scenario.faults.attack
+    most_norm = screening_norm(scenario, real=real)
+    if most_norm is None and attack is None:
         return None
-    most_norm = faults.refuse_norm if faults.refuse else None
-    return Screening(most_norm=most_norm, attack=faults.attack, seed=seed)
+    return Screening(most_norm=most_norm, attack=attack, seed=seed)

@@ -15,18 +15,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedrt.errors import FedrtError
+from fedrt.errors import DivergedError as DivergedError
 from fedrt.rounds import ACCEPTED
 from fedrt.scenario.faults import Attack
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-
-
-class DivergedError(FedrtError):
-    """Raised where a loss or a model is no longer finite."""
-
-    exit_code = 4
 
 
 @dataclass(frozen=True)
@@ -69,6 +63,14 @@ class TrainingOrder:
     """Names of shipped codecs."""
     correction: NDArray[Any] | None = None
     """What SCAFFOLD adds to the gradients of each device, one in each row; None without it."""
+    past_norm: NDArray[np.float64] | None = None
+    """For each device, the usual norm of the updates that its edge server has accepted; NaN before
+    the first, None where updates are not screened."""
+    past_excess: NDArray[np.float64] | None = None
+    """For each device, how far above the median the scores lay that its edge server has accepted of
+    late; 0 before the first."""
+    past_scores: NDArray[np.float64] | None = None
+    """For each device, its last scores (`engines.past`), one device in each row."""
 
 
 PER_DEVICE = (
@@ -80,6 +82,9 @@ PER_DEVICE = (
     "state_row",
     "codec",
     "correction",
+    "past_norm",
+    "past_excess",
+    "past_scores",
 )
 """The fields of an order that have a value for each of its devices."""
 
@@ -102,6 +107,10 @@ class DeviceResults:
     """The norm of what its message has left out; NaN where no shipped codec was used."""
     variate: NDArray[Any] | None = None
     """With SCAFFOLD, the mean of its gradients, one device in each row."""
+    norm: FloatArray | None = None
+    """The norm of the update that arrived, if it was screened; NaN where it has none."""
+    score: FloatArray | None = None
+    """How far the update was from the cluster's others (`engines.past`); NaN where they are few."""
 
     @classmethod
     def blank(cls, order: TrainingOrder) -> DeviceResults:
@@ -115,6 +124,8 @@ class DeviceResults:
             update_norm=np.full(count, np.nan),
             left_norm=np.full(count, np.nan),
             variate=None if order.correction is None else np.zeros_like(order.correction),
+            norm=None if order.past_norm is None else np.full(count, np.nan),
+            score=None if order.past_norm is None else np.full(count, np.nan),
         )
 
     def put(self, place: slice | IntArray, found: DeviceResults) -> None:

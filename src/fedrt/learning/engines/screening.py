@@ -1,17 +1,18 @@
 """Screening: edge servers check the updates they receive, and refuse invalid ones and outliers.
 
-Who sends something else than it trained (an attack, to test against) sends it here, before anybody
-looks. All devices of an edge server have to be there before one can be judged, so engines hand over
-the models of whole edges, a few edges at a time.
+An attacker (`engines.attacks`) replaces its update here, before anybody looks. All devices of an
+edge server have to be there before one can be judged, so engines hand over the models of whole
+edges, a few edges at a time.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import NamedTuple, assert_never
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -19,6 +20,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedrt.learning.aggregators import Aggregator, aggregated, is_linear
+from fedrt.learning.aggregators.trimmed_mean import trimmed_mean
+from fedrt.learning.engines.attacks import what_is_sent
 from fedrt.learning.engines.engine import (
     DeviceResults,
     Screening,
@@ -29,17 +32,30 @@ from fedrt.learning.engines.engine import (
     part_of,
     trained,
 )
-from fedrt.rounds import ACCEPTED
-from fedrt.scenario.faults import Attack, Noise, NotANumber, SignFlip, WrongShape
-from fedrt.seeding import stream
+from fedrt.rounds import ACCEPTED, ASTRAY, COPY, FAR_BEYOND, NOT_FINITE, UNDOES, WRONG_SHAPE
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
 
-NOT_FINITE, WRONG_SHAPE, FAR_BEYOND = range(3)
-"""Places in `fedrt.rounds.REASONS`."""
-FEWEST = 3
-"""The least number of updates for which a norm can be an outlier."""
+MAJORITY = 4
+"""The least number of updates that are compared with each other: of three, two may be wrong."""
+MOST_LOG = 3.0
+"""The greatest part of a norm in a score, either way."""
+MOST_SCORE = np.array([np.inf, np.inf, 1.5, 1.4, 1.35])
+"""How far a device's mean score of two, three and more edge rounds may lie above its cluster's
+median."""
+FEW, MORE_OF_FEW = 7, 1.5
+"""In clusters of fewer devices than this, in which one changes the median, limits of scores are
+multiplied by so much."""
+MOST_EXCESS, TIMES_PAST = 1.35, 2.0
+"""How far a score of one edge round may lie above the median, at least; and what it may be of what
+the edge server has accepted of late."""
+MOST_UNDONE = 0.5
+"""The share of the model that an update may take away beyond what the median update does."""
+SAME, MOST_COMPARED = 0.05, 256
+"""Updates are copies if they are less than this share of the median distance between two updates
+apart; looked for in clusters of at most so many devices."""
 
 TrainRows = Callable[[Tensor, TrainingOrder], tuple[Tensor, DeviceResults]]
 """The models that an order's devices send, a row each, and what is known of each device."""
@@ -138,11 +154,15 @@ def judge_and_average(
     screening, loss_sum = order.screening or Screening(), results.loss_sum
     if not (np.isfinite(results.largest) & np.isfinite(loss_sum)).any():
         check_finite(results, order)
-    sent = _sent(model, rows, order, screening, server.num_parameters)
+    sent = what_is_sent(model, rows, order, screening, server.num_parameters)
     reasons, largest = np.full(len(rows), ACCEPTED), results.largest
     if screening.most_norm is not None:
-        reasons = judged(model, sent, server.num_parameters, screening.most_norm)
+        past = (order.past_norm, order.past_excess, order.past_scores)
+        found = judged(model, sent, server.num_parameters, screening.most_norm, *past)
+        reasons = found.refused
         reasons[(reasons == ACCEPTED) & ~np.isfinite(loss_sum)] = NOT_FINITE
+        if results.norm is not None:
+            results = replace(results, norm=found.norm, score=found.score)
     elif sent is not rows:
         largest = np.array([float(row.abs().max()) for row in sent])
     results = replace(results, refused=reasons, largest=largest)
@@ -154,73 +174,127 @@ def judge_and_average(
     if sent is not rows or good.size < len(rows):
         accepted = torch.stack([sent[n] for n in good.tolist()])
     weight = order.weight[good]
-    return aggregated(server.aggregator, model, accepted, weight / weight.sum()), results
+    if good.size < len(rows):
+        weight = weight / weight.sum()
+    return aggregated(server.aggregator, model, accepted, weight), results
 
 
-def _sent(
-    model: Tensor, rows: Tensor, order: TrainingOrder, screening: Screening, num_parameters: int
-) -> Tensor | list[Tensor]:
-    """The models that arrive: those that were trained, or what attackers send instead."""
-    if order.attackers is None or screening.attack is None or not order.attackers.any():
-        return rows
-    sent = list(rows)
-    for n in np.flatnonzero(order.attackers).tolist():
-        key = (order.t, order.r, int(order.devices[n]))
-        attack, seed = screening.attack, screening.seed
-        sent[n] = attacked(model, rows[n], attack, num_parameters, seed, key)
-    return sent
+class Judgement(NamedTuple):
+    """What screening finds of a cluster's updates; arrays have one value for each."""
+
+    refused: IntArray
+    """Why an update is refused, or `ACCEPTED`."""
+    norm: FloatArray
+    """The norm of the change in the parameters; NaN where an update has none."""
+    score: FloatArray
+    """How far it is from the others in this edge round; NaN where they are too few."""
 
 
 def judged(
-    model: Tensor, sent: Tensor | Sequence[Tensor], num_parameters: int, most_norm: float
-) -> IntArray:
-    """For each update, why it is refused, or `ACCEPTED`.
-
-    The norm is that of the change in the parameters; the median is over the edge's updates that are
-    finite and of the right shape, and is used if there are three or more.
-    """
-    reasons, norms = np.full(len(sent), ACCEPTED), np.full(len(sent), np.nan)
+    model: Tensor,
+    sent: Tensor | Sequence[Tensor],
+    num_parameters: int,
+    most_norm: float,
+    past_norm: FloatArray | None = None,
+    past_excess: FloatArray | None = None,
+    past_scores: FloatArray | None = None,
+) -> Judgement:
+    """Which updates of a cluster are refused, and why; docs/faults.md states the rules."""
+    count = len(sent)
+    found = Judgement(np.full(count, ACCEPTED), np.full(count, np.nan), np.full(count, np.nan))
+    reasons, start = found.refused, model[:num_parameters].double()
     for n, row in enumerate(sent):
         if row.shape != model.shape:
             reasons[n] = WRONG_SHAPE
         elif not bool(row.isfinite().all()):
             reasons[n] = NOT_FINITE
         else:
-            norms[n] = float((row - model)[:num_parameters].double().norm())
+            found.norm[n] = float((row[:num_parameters].double() - start).norm())
     fine = np.flatnonzero(reasons == ACCEPTED)
-    if fine.size >= FEWEST:
-        reasons[fine[norms[fine] > most_norm * np.median(norms[fine])]] = FAR_BEYOND
-    return reasons
+    usual = np.nan if past_norm is None or not count else float(past_norm[0])
+    limit = most_norm * _usual_norm(found.norm[fine], usual, float(start.norm()))
+    reasons[fine[~(found.norm[fine] <= limit)]] = FAR_BEYOND
+    good = np.flatnonzero(reasons == ACCEPTED)
+    if good.size < MAJORITY:
+        return found
+    rows = sent if isinstance(sent, Tensor) and good.size == count else None
+    if rows is None:
+        rows = torch.stack([sent[n] for n in good.tolist()])
+    rows = rows[:, :num_parameters]
+    centre = trimmed_mean(rows, (good.size - 1) // 2) - start
+    found.score[good] = _scores(start, rows, found.norm[good], centre)
+    if past_excess is not None and past_scores is not None:
+        more = MORE_OF_FEW if good.size < FEW else 1.0
+        most = max(more * MOST_EXCESS, TIMES_PAST * float(past_excess[0]))
+        far = found.score[good] > np.median(found.score[good]) + most
+        reasons[good[far]] = FAR_BEYOND
+        scores = np.column_stack([past_scores, found.score])[good]
+        reasons[good[_astray(scores, more * MOST_SCORE)]] = ASTRAY
+    reasons[good[_copies(start, rows)]] = COPY
+    reasons[good[_undone(start, rows, found.norm[good]) > MOST_UNDONE]] = UNDOES
+    return found
 
 
-def attacked(
-    model: Tensor,
-    row: Tensor,
-    attack: Attack,
-    num_parameters: int,
-    seed: int,
-    key: tuple[int, int, int],
-) -> Tensor:
-    """The model that an attacker sends in place of the one it trained.
+def _usual_norm(norms: FloatArray, past: float, of_model: float) -> float:
+    """The norm with which updates are compared: of the cluster and of the past, the lesser.
 
-    Buffers stay unchanged.
-
-    Noise is keyed by (t, r, device).
+    Fewer than four devices have no majority: there the past alone counts, and before there is any
+    the greater one of the norm of the edge server's model and that of the greatest update but one.
+    Nothing is known where the model is 0.
     """
-    match attack:
-        case NotANumber():
-            return torch.full_like(row, torch.nan)
-        case WrongShape():
-            return row[:-1]
-        case SignFlip(scale=scale):
-            change = -scale * (row - model)[:num_parameters]
-        case Noise(scale=scale):
-            drawn = stream(seed, "attack noise", *key).standard_normal(num_parameters)
-            noise = torch.as_tensor(drawn, dtype=row.dtype, device=row.device)
-            size = (row - model)[:num_parameters].double().norm()
-            change = noise * (scale * size / np.linalg.norm(drawn))
-        case _:
-            assert_never(attack)
-    sent = row.clone()
-    sent[:num_parameters] = model[:num_parameters] + change
-    return sent
+    if len(norms) >= MAJORITY:
+        return float(np.fmin(np.median(norms), past))
+    if not np.isnan(past):
+        return past
+    if of_model == 0:
+        return math.inf
+    return max(float(np.sort(norms)[:-1].max(initial=0.0)), of_model)
+
+
+def _scores(start: Tensor, rows: Tensor, norms: FloatArray, centre: Tensor) -> FloatArray:
+    """The logarithm of each norm over the median, less the cosine with the median update."""
+    middle, length = float(np.median(norms)), float(centre.norm())
+    inner = np.array([float((row.double() - start) @ centre) for row in rows])
+    product = norms * length
+    cosine = np.divide(inner, product, out=np.zeros_like(inner), where=product > 0)
+    if middle <= 0:
+        return -cosine
+    with np.errstate(divide="ignore"):
+        return np.clip(np.log(norms / middle), -MOST_LOG, MOST_LOG) - cosine
+
+
+def _undone(start: Tensor, rows: Tensor, norms: FloatArray) -> FloatArray:
+    """The share of the edge server's model that each update takes away, less the median's.
+
+    0 where updates are larger than the model, so that the share says little.
+    """
+    square = float(start @ start)
+    if not np.median(norms) ** 2 < square:
+        return np.zeros(len(norms))
+    taken = np.array([1.0 - float(row.double() @ start) / square for row in rows])
+    return taken - np.median(taken)
+
+
+def _copies(start: Tensor, rows: Tensor) -> BoolArray:
+    """Which updates are far nearer to another one than the cluster's updates are to each other."""
+    count = len(rows)
+    if count > MOST_COMPARED:
+        return np.zeros(count, dtype=bool)
+    updates = torch.stack([row.double() - start for row in rows])
+    products = (updates @ updates.T).cpu().numpy()
+    square = np.diag(products)
+    apart = square[:, None] + square[None, :] - 2 * products
+    usual = np.median(apart[np.triu_indices(count, 1)])
+    np.fill_diagonal(apart, np.inf)
+    found: BoolArray = apart.min(axis=1) < SAME**2 * usual
+    return found
+
+
+def _astray(scores: FloatArray, limits: FloatArray) -> BoolArray:
+    """Which devices' mean scores lie far above the cluster's median, over the last edge rounds."""
+    known = np.isfinite(scores)
+    rounds = known.sum(axis=1)
+    mean = np.where(known, scores, 0.0).sum(axis=1) / np.maximum(rounds, 1)
+    most = limits[np.minimum(rounds, len(limits) - 1)]
+    found: BoolArray = mean > np.median(mean) + most
+    return found

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from fedrt.errors import MessageError
 from fedrt.learning.engines.engine import DeviceResults, TrainingOrder
-from fedrt.learning.engines.screening import NOT_FINITE, WRONG_SHAPE
 from fedrt.learning.remote.orders import LocalOrder, LocalResult
 from fedrt.learning.remote.parts import CommonParts
+from fedrt.rounds import NOT_FINITE, WRONG_SHAPE
 
 KEPT = 2**25
 """Numbers of models that are read once, to be checked, and kept for the average."""

@@ -15,6 +15,7 @@ from fedrt.errors import InputError
 from fedrt.learning.aggregators import averaging_weights
 from fedrt.learning.codecs import make_format
 from fedrt.learning.distances import pairwise_distance
+from fedrt.learning.engines.attacks import claimed_samples
 from fedrt.learning.engines.edge_servers import EdgeServers, screening_of
 from fedrt.learning.engines.engine import DeviceResults, Trained, TrainingOrder, part_of
 from fedrt.learning.engines.screening import EdgeServer, average_in_turn, needs_rows
@@ -62,7 +63,8 @@ class EdgeModel:
         home, scaffold = np.zeros(len(self.devices), dtype=np.int64), scenario.learning.scaffold
         given = (parts.method, parts.first_model, parts.size, home, 1)
         self.held = EdgeServers(*given, scaffold=bool(scaffold))
-        self.screening = screening_of(scenario, seed)
+        self.screening = screening_of(scenario, seed, real=True)
+        self.held.screen(self.screening)
         self.attackers: BoolArray | None = None
         if scenario.faults is not None:
             keys = np.arange(len(edge_of_device))
@@ -158,26 +160,33 @@ class EdgeModel:
             raise InputError(f"edge {self.edge}: orders for devices {who.tolist()}: not its own")
         home = np.zeros(len(who), dtype=np.int64)
         samples = np.array([order.samples for order in orders])
+        attackers = None if self.attackers is None else self.attackers[row]
         named = [order.codec for order in orders if order.codec is not None]
         correction = None
         if all(order.correction is not None for order in orders):
             size, what = self.parts.size, "the correction"
             given = (self.parts.unpack(order.correction or b"", what, size) for order in orders)
             correction = torch.stack(list(given)).numpy()
-        return TrainingOrder(
+        order = TrainingOrder(
             t=orders[0].t,
             r=orders[0].r,
             devices=who,
             edge_of_device=home,
             local_steps=np.array([order.local_steps for order in orders]),
-            weight=averaging_weights(home, self.parts.method.aggregator, samples),
+            weight=averaging_weights(
+                home,
+                self.parts.method.aggregator,
+                claimed_samples(samples, self.screening, attackers, orders[0].t),
+                capped=self.held.past is not None,
+            ),
             screening=self.screening,
-            attackers=None if self.attackers is None else self.attackers[row],
+            attackers=attackers,
             state_row=row,
             correction=correction,
             codec=np.array([UPLOADS.index(name) for name in named]) if named else None,
             menu=UPLOADS if named else (),
         )
+        return order if self.held.past is None else self.held.past.ordered(order)
 
     @one_thread()
     def problem(self, result: LocalResult, order: LocalOrder) -> str | None:

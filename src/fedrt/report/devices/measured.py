@@ -71,8 +71,8 @@ def fleet_now(folder: Path, scenario: Scenario) -> dict[str, Any] | None:
     if not isinstance(answering, list) or len(answering) != fleet.num_edges:
         raise InputError(f"{path}: does not say which edge servers answer")
     found: dict[str, Any] = {**size, "answering": [each is True for each in answering]}
-    for name in ("connected", "late"):
-        given = said.get(name)
+    for name in ("connected", "late", "refused", "left_out"):
+        given = said.get(name, [] if name in ("refused", "left_out") else None)
         if not isinstance(given, list) or not all(is_place(n, fleet.num_devices) for n in given):
             raise InputError(f"{path}: its {name} must be numbers of devices")
         found[name] = given

@@ -89,6 +89,8 @@ function fleetWords(run) {
   else words.push("; no edge server is silent");
   if (fleet.late.length) words.push("; ", marked(`▲ late in the last round: device ${sayFew(fleet.late)}`, "over"));
   else words.push("; nobody was late in the last round");
+  if (fleet.refused && fleet.refused.length) words.push("; ", marked(`▲ updates refused in the last round: device ${sayFew(fleet.refused)}`, "over"));
+  if (fleet.left_out && fleet.left_out.length) words.push("; ", marked(`▲ left out as their updates were refused: device ${sayFew(fleet.left_out)}`, "over"));
   return words;
 }
 

@@ -52,4 +52,6 @@ def share_out(order: TrainingOrder, workers: int, pieces: int, most_edges: int) 
 
 def _part(order: TrainingOrder, edges: IntArray, place: IntArray) -> TrainingOrder:
     mine = part_of(order, place)
-    return replace(mine, edge_of_device=np.searchsorted(edges, mine.edge_of_device))
+    own = np.searchsorted(edges, mine.edge_of_device)
+    moves = None if order.past_move is None else order.past_move[edges]
+    return replace(mine, edge_of_device=own, past_move=moves)

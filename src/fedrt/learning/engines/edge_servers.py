@@ -65,7 +65,7 @@ class EdgeServers:
     def screen(self, screening: Screening | None) -> None:
         """Remember the updates that are screened from now on."""
         if screening is not None and screening.most_norm is not None:
-            self.past = ScreeningPast(len(self.models), self.num_devices)
+            self.past = ScreeningPast(len(self.models), self.num_devices, self.num_parameters)
 
     def let_plans_choose(self) -> bool:
         """Make ready for codecs that plans choose; whether this is the first of them."""
@@ -106,7 +106,8 @@ class EdgeServers:
         """
         counted = trained.refused == ACCEPTED
         if self.past is not None:
-            self.past.after(order, trained.devices)
+            moves = (trained.models - self.models)[:, : self.num_parameters]
+            self.past.after(order, trained.devices, moves.cpu().numpy())
         if self.variates is not None:
             self.variates.after(order, trained.devices)
         edges = np.unique(order.edge_of_device[counted])

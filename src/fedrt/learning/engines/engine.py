@@ -71,6 +71,13 @@ class TrainingOrder:
     late; 0 before the first."""
     past_scores: NDArray[np.float64] | None = None
     """For each device, its last scores (`engines.past`), one device in each row."""
+    past_evidence: NDArray[np.float64] | None = None
+    """For each device, the last evidence against it (`engines.past`), one device in each row."""
+    past_along: NDArray[np.float64] | None = None
+    """For each device, how far its last update went along the move that its edge server then made;
+    NaN where either is unknown."""
+    past_move: NDArray[Any] | None = None
+    """For each edge server, how its model's parameters changed in its last edge round."""
 
 
 PER_DEVICE = (
@@ -85,6 +92,8 @@ PER_DEVICE = (
     "past_norm",
     "past_excess",
     "past_scores",
+    "past_evidence",
+    "past_along",
 )
 """The fields of an order that have a value for each of its devices."""
 
@@ -111,6 +120,10 @@ class DeviceResults:
     """The norm of the update that arrived, if it was screened; NaN where it has none."""
     score: FloatArray | None = None
     """How far the update was from the cluster's others (`engines.past`); NaN where they are few."""
+    evidence: FloatArray | None = None
+    """What speaks against it in this edge round (`engines.past`); NaN if its last is unknown."""
+    along: FloatArray | None = None
+    """How far the update went along the edge server's new move; NaN where there is none."""
 
     @classmethod
     def blank(cls, order: TrainingOrder) -> DeviceResults:
@@ -126,6 +139,8 @@ class DeviceResults:
             variate=None if order.correction is None else np.zeros_like(order.correction),
             norm=None if order.past_norm is None else np.full(count, np.nan),
             score=None if order.past_norm is None else np.full(count, np.nan),
+            evidence=None if order.past_norm is None else np.full(count, np.nan),
+            along=None if order.past_norm is None else np.full(count, np.nan),
         )
 
     def put(self, place: slice | IntArray, found: DeviceResults) -> None:

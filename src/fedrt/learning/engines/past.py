@@ -4,6 +4,13 @@ The usual norms of its last edge rounds, how far their scores lay apart, and the
 of its devices. A score says
 how far an update was from the others of its cluster in one edge round: the logarithm of its norm
 over their median norm, less the cosine of its angle with their coordinate-wise median.
+
+A response says how a device's update changed after its edge server's model had moved. Training
+takes a model towards the device's optimum, so after a move the next update goes less far along that
+move, whatever data the device has: the curvature of its loss. The response is that change, along
+the move, over the median of the cluster's absolute changes: about -1 for devices that train, and
+1 for one that sends the negative of what it trained. The evidence against a device in an edge round
+is its response, and a part of how far its score lies above the median.
 """
 
 from __future__ import annotations
@@ -24,34 +31,48 @@ IntArray = NDArray[np.int64]
 WINDOW = 8
 """Edge rounds that count: of an edge server for its norms, of a device for its scores."""
 NORMS, EXCESS, SCORES = "screened_norms", "screened_excess", "screened_scores"
+EVIDENCE, ALONG = "screened_evidence", "screened_along"
+HEARD, MOVES = "screened_heard", "screened_moves"
 DIGITS = 9
 """Decimal places that are remembered: sums of another order give the same."""
 
 
 class ScreeningPast:
-    """The accepted norms of edge servers and the scores of devices, the newest last."""
+    """The accepted norms of edge servers, scores of and evidence against devices, newest last."""
 
-    def __init__(self, num_edges: int, num_devices: int) -> None:
+    def __init__(self, num_edges: int, num_devices: int, num_parameters: int) -> None:
         self.norms: FloatArray = np.full((num_edges, WINDOW), np.nan)
         """For each edge server, logarithms of the median accepted norms; NaN before the first."""
         self.excess: FloatArray = np.zeros((num_edges, WINDOW))
         """For each edge server, the greatest accepted scores, less their cluster's median."""
         self.scores: FloatArray = np.full((num_devices, WINDOW), np.nan)
+        self.evidence: FloatArray = np.full((num_devices, WINDOW), np.nan)
+        self.along: FloatArray = np.full(num_devices, np.nan)
+        """For each device, its last update along the move that its edge server then made."""
+        self.heard: IntArray = np.full(num_devices, -1)
+        """For each device, the edge server whose last edge round it took part in, or -1."""
+        self.moves: NDArray[np.float32] = np.zeros((num_edges, num_parameters), dtype=np.float32)
+        """For each edge server, the change of its model in its last edge round."""
 
     def ordered(self, order: TrainingOrder) -> TrainingOrder:
         """The order with what its edge servers remember."""
         assert order.state_row is not None
         usual = np.exp(np.fmax.reduce(self.norms, axis=1))
-        edge = order.edge_of_device
+        edge, along = order.edge_of_device, self.along[order.state_row]
         return replace(
             order,
             past_norm=usual[edge],
             past_excess=self.excess.max(axis=1)[edge],
             past_scores=self.scores[order.state_row, 1:],
+            past_evidence=self.evidence[order.state_row, 1:],
+            past_along=np.where(self.heard[order.state_row] == edge, along, np.nan),
+            past_move=self.moves,
         )
 
-    def after(self, order: TrainingOrder, results: DeviceResults) -> None:
-        """Remember the edge round of an order."""
+    def after(
+        self, order: TrainingOrder, results: DeviceResults, moves: NDArray[np.float32]
+    ) -> None:
+        """Remember the edge round of an order, in which edge servers' models have so changed."""
         if results.norm is None or results.score is None or order.state_row is None:
             return
         good = (results.refused == ACCEPTED) & (results.norm > 0)
@@ -66,13 +87,42 @@ class ScreeningPast:
         row = order.state_row[scored]
         newest = np.round(results.score[scored], DIGITS)
         self.scores[row] = np.column_stack([self.scores[row, 1:], newest])
+        self._moved(order, results, moves)
+
+    def _moved(
+        self, order: TrainingOrder, results: DeviceResults, moves: NDArray[np.float32]
+    ) -> None:
+        """Remember evidence and moves."""
+        assert order.state_row is not None
+        assert results.evidence is not None
+        assert results.along is not None
+        known = np.isfinite(results.evidence)
+        row, newest = order.state_row[known], np.round(results.evidence[known], DIGITS)
+        self.evidence[row] = np.column_stack([self.evidence[row, 1:], newest])
+        edges = np.unique(order.edge_of_device)
+        self.heard[np.isin(self.heard, edges)] = -1
+        self.heard[order.state_row] = order.edge_of_device
+        self.along[order.state_row] = np.round(results.along, DIGITS)
+        self.moves = self.moves.copy()
+        self.moves[edges] = moves[edges]
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Everything on which later screening depends."""
-        return {NORMS: self.norms.copy(), EXCESS: self.excess.copy(), SCORES: self.scores.copy()}
+        return {name: array.copy() for name, array in self._arrays().items()}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Restore a saved state; one that has nothing of it was saved before there was any."""
-        for name, array in ((NORMS, self.norms), (EXCESS, self.excess), (SCORES, self.scores)):
+        for name, array in self._arrays().items():
             if name in state:
                 array[:] = np.reshape(state[name], array.shape)
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return {
+            NORMS: self.norms,
+            EXCESS: self.excess,
+            SCORES: self.scores,
+            EVIDENCE: self.evidence,
+            ALONG: self.along,
+            HEARD: self.heard,
+            MOVES: self.moves,
+        }

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -51,6 +51,11 @@ multiplied by so much."""
 MOST_EXCESS, TIMES_PAST = 1.35, 2.0
 """How far a score of one edge round may lie above the median, at least; and what it may be of what
 the edge server has accepted of late."""
+MOST_RESPONSE, MOST_OF_SCORE, SHARE_OF_SCORE = 2.0, 1.5, 0.6
+"""Evidence against a device is its response, at most so much either way, and so much of how far its
+score lies above the median, at most so much either way."""
+MOST_EVIDENCE = np.array([np.inf, np.inf, 1.25, 0.75, 0.45, 0.4, 0.35, 0.3, 0.3])
+"""What the mean evidence of two, three and more edge rounds may be."""
 MOST_UNDONE = 0.5
 """The share of the model that an update may take away beyond what the median update does."""
 SAME, MOST_COMPARED = 0.05, 256
@@ -157,12 +162,13 @@ def judge_and_average(
     sent = what_is_sent(model, rows, order, screening, server.num_parameters)
     reasons, largest = np.full(len(rows), ACCEPTED), results.largest
     if screening.most_norm is not None:
-        past = (order.past_norm, order.past_excess, order.past_scores)
-        found = judged(model, sent, server.num_parameters, screening.most_norm, *past)
+        past = Past.of(order)
+        found = judged(model, sent, server.num_parameters, screening.most_norm, past)
         reasons = found.refused
         reasons[(reasons == ACCEPTED) & ~np.isfinite(loss_sum)] = NOT_FINITE
         if results.norm is not None:
-            results = replace(results, norm=found.norm, score=found.score)
+            seen = {"norm": found.norm, "score": found.score, "evidence": found.evidence}
+            results = replace(results, **seen)
     elif sent is not rows:
         largest = np.array([float(row.abs().max()) for row in sent])
     results = replace(results, refused=reasons, largest=largest)
@@ -176,7 +182,35 @@ def judge_and_average(
     weight = order.weight[good]
     if good.size < len(rows):
         weight = weight / weight.sum()
-    return aggregated(server.aggregator, model, accepted, weight), results
+    average = aggregated(server.aggregator, model, accepted, weight)
+    if results.along is not None:
+        size = server.num_parameters
+        move = (average.to(model.dtype) - model)[:size].double()
+        along = _along(model, sent, results.norm, move, order.local_steps)
+        results = replace(results, along=along)
+    return average, results
+
+
+class Past(NamedTuple):
+    """What an edge server remembers (`engines.past`); arrays have one value for each device."""
+
+    norm: FloatArray | None = None
+    excess: FloatArray | None = None
+    scores: FloatArray | None = None
+    evidence: FloatArray | None = None
+    along: FloatArray | None = None
+    move: NDArray[Any] | None = None
+    """How its model's parameters changed in its last edge round."""
+    local_steps: IntArray | None = None
+
+    @staticmethod
+    def of(order: TrainingOrder) -> Past:
+        """What the edge server of an order's devices remembers."""
+        if order.past_norm is None:
+            return Past()
+        move = None if order.past_move is None else order.past_move[int(order.edge_of_device[0])]
+        seen = (order.past_norm, order.past_excess, order.past_scores, order.past_evidence)
+        return Past(*seen, order.past_along, move, order.local_steps)
 
 
 class Judgement(NamedTuple):
@@ -188,6 +222,8 @@ class Judgement(NamedTuple):
     """The norm of the change in the parameters; NaN where an update has none."""
     score: FloatArray
     """How far it is from the others in this edge round; NaN where they are too few."""
+    evidence: FloatArray
+    """What speaks against it in this edge round; NaN where its last update is unknown."""
 
 
 def judged(
@@ -195,13 +231,12 @@ def judged(
     sent: Tensor | Sequence[Tensor],
     num_parameters: int,
     most_norm: float,
-    past_norm: FloatArray | None = None,
-    past_excess: FloatArray | None = None,
-    past_scores: FloatArray | None = None,
+    past: Past | None = None,
 ) -> Judgement:
     """Which updates of a cluster are refused, and why; docs/faults.md states the rules."""
     count = len(sent)
-    found = Judgement(np.full(count, ACCEPTED), np.full(count, np.nan), np.full(count, np.nan))
+    past = past or Past()
+    found = Judgement(np.full(count, ACCEPTED), *(np.full(count, np.nan) for _ in range(3)))
     reasons, start = found.refused, model[:num_parameters].double()
     for n, row in enumerate(sent):
         if row.shape != model.shape:
@@ -211,7 +246,7 @@ def judged(
         else:
             found.norm[n] = float((row[:num_parameters].double() - start).norm())
     fine = np.flatnonzero(reasons == ACCEPTED)
-    usual = np.nan if past_norm is None or not count else float(past_norm[0])
+    usual = np.nan if past.norm is None or not count else float(past.norm[0])
     limit = most_norm * _usual_norm(found.norm[fine], usual, float(start.norm()))
     reasons[fine[~(found.norm[fine] <= limit)]] = FAR_BEYOND
     good = np.flatnonzero(reasons == ACCEPTED)
@@ -223,13 +258,20 @@ def judged(
     rows = rows[:, :num_parameters]
     centre = trimmed_mean(rows, (good.size - 1) // 2) - start
     found.score[good] = _scores(start, rows, found.norm[good], centre)
-    if past_excess is not None and past_scores is not None:
+    if past.excess is not None and past.scores is not None:
         more = MORE_OF_FEW if good.size < FEW else 1.0
-        most = max(more * MOST_EXCESS, TIMES_PAST * float(past_excess[0]))
+        most = max(more * MOST_EXCESS, TIMES_PAST * float(past.excess[0]))
         far = found.score[good] > np.median(found.score[good]) + most
         reasons[good[far]] = FAR_BEYOND
-        scores = np.column_stack([past_scores, found.score])[good]
+        scores = np.column_stack([past.scores, found.score])[good]
         reasons[good[_astray(scores, more * MOST_SCORE)]] = ASTRAY
+    if past.evidence is not None:
+        above = found.score[good] - np.median(found.score[good])
+        found.evidence[good] = _responses(start, rows, past, good) + SHARE_OF_SCORE * np.clip(
+            above, -MOST_OF_SCORE, MOST_OF_SCORE
+        )
+        against = _is_against(np.column_stack([past.evidence, found.evidence])[good])
+        reasons[good[against]] = ASTRAY
     reasons[good[_copies(start, rows)]] = COPY
     reasons[good[_undone(start, rows, found.norm[good]) > MOST_UNDONE]] = UNDOES
     return found
@@ -298,3 +340,49 @@ def _astray(scores: FloatArray, limits: FloatArray) -> BoolArray:
     most = limits[np.minimum(rounds, len(limits) - 1)]
     found: BoolArray = mean > np.median(mean) + most
     return found
+
+
+def _is_against(evidence: FloatArray) -> BoolArray:
+    """Against which devices the mean evidence of their last edge rounds, any number, is too much."""
+    found = np.zeros(len(evidence), dtype=bool)
+    for n, row in enumerate(evidence):
+        newest = row[np.isfinite(row)][::-1]
+        count = np.arange(1, len(newest) + 1)
+        found[n] = (np.cumsum(newest) / count > MOST_EVIDENCE[count]).any()
+    return found
+
+
+def _along(
+    model: Tensor,
+    sent: Tensor | Sequence[Tensor],
+    norms: FloatArray | None,
+    move: Tensor,
+    steps: IntArray,
+) -> FloatArray:
+    """How far each update went along a move, as a share of it, in a local step; NaN if unknown."""
+    assert norms is not None
+    size, square = len(move), float(move @ move)
+    if not square > 0:
+        return np.full(len(sent), np.nan)
+    start = model[:size].double()
+    known = np.isfinite(norms)
+    inner = [
+        float((row[:size].double() - start) @ move) if fine else np.nan
+        for row, fine in zip(sent, known.tolist(), strict=True)
+    ]
+    return np.array(inner) / square / steps
+
+
+def _responses(start: Tensor, rows: Tensor, past: Past, good: IntArray) -> FloatArray:
+    """How each update changed along the edge server's last move, over what is usual."""
+    assert past.local_steps is not None
+    if past.move is None or past.along is None:
+        return np.full(len(rows), np.nan)
+    move = torch.as_tensor(past.move, device=start.device).double()
+    now = _along(start, rows, np.ones(len(rows)), move, past.local_steps[good])
+    change = now - past.along[good]
+    known = np.isfinite(change)
+    if known.sum() < MAJORITY or not np.median(change[known]) < 0:
+        return np.full(len(rows), np.nan)
+    usual = np.median(np.abs(change[known]))
+    return np.clip(change / usual, -MOST_RESPONSE, MOST_RESPONSE)

@@ -46,6 +46,8 @@ ATTACKS = {
     "a little is enough": "kind='a-little-is-enough'",
     "inner product": "kind='inner-product'",
     "sign flip": "kind='sign-flip'",
+    "sign flip, from round 5": "kind='sign-flip',first_round=5",
+    "sign flip x 3": "kind='sign-flip',scale=3",
     "sign flip x 3, from round 5": "kind='sign-flip',scale=3,first_round=5",
 }
 DATA = {

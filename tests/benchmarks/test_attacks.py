@@ -38,5 +38,16 @@ def test_a_claim_of_samples_does_not_take_a_cluster_over(absent):
     assert attacks.train((*given, "learning.screening=false"), 0, 6)["accuracy"] < 30
 
 
+@pytest.mark.parametrize("kind", ["Dirichlet(1)", "Dirichlet(0.3)"])
+def test_flipped_signs_on_uneven_data_change_little(kind):
+    home = (*attacks.fleet_of("a cluster of 8"), attacks.DATA[kind])
+    away = "faults.absent={kind='random',probability=1,only=[1,5]}"
+    sends = "faults.attack={kind='sign-flip',devices=[1,5]}"
+    absent = attacks.train((*home, away), 1, 30)["accuracy"]
+    found = attacks.train((*home, sends), 1, 30)
+    assert set(found["refused"]) == {"1", "5"}
+    assert found["accuracy"] > absent - 3
+
+
 def test_nobody_honest_is_refused():
     assert attacks.train(settings(), 0, 6)["refused"] == {}

@@ -53,5 +53,7 @@ def share_out(order: TrainingOrder, workers: int, pieces: int, most_edges: int) 
 def _part(order: TrainingOrder, edges: IntArray, place: IntArray) -> TrainingOrder:
     mine = part_of(order, place)
     own = np.searchsorted(edges, mine.edge_of_device)
-    moves = None if order.past_move is None else order.past_move[edges]
+    moves = mine.past_move
+    if moves is not None:
+        moves = {place: moves[edge] for place, edge in enumerate(edges.tolist())}
     return replace(mine, edge_of_device=own, past_move=moves)

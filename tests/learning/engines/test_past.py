@@ -13,7 +13,8 @@ from fedrt.learning.aggregators.base import averaging_weights, capped_samples
 from fedrt.learning.aggregators.mean import Mean
 from fedrt.learning.engines.engine import DeviceResults, Screening
 from fedrt.learning.engines.past import WINDOW, ScreeningPast
-from fedrt.learning.engines.screening import judged
+from fedrt.learning.engines.responses import is_against
+from fedrt.learning.engines.screening import EdgeServer, Past, judge_and_average, judged
 from fedrt.rounds import ACCEPTED, REASONS
 
 SIZE = 400
@@ -30,14 +31,14 @@ def updates(count: int, scale: float = 0.1) -> torch.Tensor:
 
 
 def why(rows, **past) -> list[str]:
-    found = judged(MODEL, rows, SIZE, 10.0, **past)
+    found = judged(MODEL, rows, SIZE, 10.0, Past(**past))
     return ["" if each == ACCEPTED else REASONS[each] for each in found.refused]
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 8, 9])
 def test_no_honest_update_is_refused(count):
-    past = {"past_norm": np.full(count, 2.0), "past_excess": np.zeros(count)}
-    past["past_scores"] = np.full((count, WINDOW - 1), -0.7)
+    past = {"norm": np.full(count, 2.0), "excess": np.zeros(count)}
+    past["scores"] = np.full((count, WINDOW - 1), -0.7)
     assert why(updates(count)) == why(updates(count), **past) == [""] * count
 
 
@@ -55,13 +56,13 @@ def test_a_huge_update_is_refused_and_honest_ones_are_not(count, value):
 def test_a_small_cluster_goes_by_its_past_alone():
     rows = updates(3)
     rows[:2] = MODEL + 20 * (rows[:2] - MODEL)
-    assert why(rows, past_norm=np.full(3, 2.0)) == [REASONS[2], REASONS[2], ""]
-    assert why(rows, past_norm=np.full(3, 40.0)) == ["", "", ""]
+    assert why(rows, norm=np.full(3, 2.0)) == [REASONS[2], REASONS[2], ""]
+    assert why(rows, norm=np.full(3, 40.0)) == ["", "", ""]
     # Four have a majority; the past counts as well.
     four = updates(4)
     four[0] = MODEL + 20 * (four[0] - MODEL)
-    assert why(four, past_norm=np.full(4, 40.0))[0] == REASONS[2]
-    assert set(why(four, past_norm=np.full(4, 0.01))) == {REASONS[2]}
+    assert why(four, norm=np.full(4, 40.0))[0] == REASONS[2]
+    assert set(why(four, norm=np.full(4, 0.01))) == {REASONS[2]}
 
 
 def test_copies_are_refused():
@@ -79,17 +80,15 @@ def test_an_update_that_undoes_the_model_is_refused():
 def test_one_that_works_against_the_others_is_refused_after_some_rounds():
     rows = updates(8)
     rows[0] = MODEL - (rows[0] - MODEL)
-    past, refused = ScreeningPast(1, 8), []
+    past, refused = ScreeningPast(1, 8, SIZE), []
     case = engine_case()
     for r in range(4):
         order = order_of(case, 8, r)
         order = past.ordered(order)
-        found = judged(
-            MODEL, rows, SIZE, 10.0, order.past_norm, order.past_excess, order.past_scores
-        )
+        found = judged(MODEL, rows, SIZE, 10.0, Past.of(order))
         refused.append([REASONS[each] for each in found.refused if each != ACCEPTED])
-        blank = DeviceResults.blank(order)
-        past.after(order, replace(blank, refused=found.refused, norm=found.norm, score=found.score))
+        seen = {"refused": found.refused, "norm": found.norm, "score": found.score}
+        past.after(order, replace(DeviceResults.blank(order), **seen), np.zeros((1, SIZE)))
     assert refused == [[REASONS[2]]] * 4 or refused[-1] == [REASONS[4]]
 
 
@@ -108,7 +107,7 @@ def order_of(case, count, r):
 
 
 def test_the_past_is_what_was_accepted_and_survives_a_restart():
-    case, past = engine_case(), ScreeningPast(2, 4)
+    case, past = engine_case(), ScreeningPast(2, 4, 3)
     order = past.ordered(replace(order_of(case, 4, 0), edge_of_device=np.array([0, 0, 0, 1])))
     assert np.isnan(order.past_norm).all()
     blank = DeviceResults.blank(order)
@@ -119,16 +118,65 @@ def test_the_past_is_what_was_accepted_and_survives_a_restart():
         norm=np.array([1.0, 3.0, 1e9, 5.0]),
         score=np.array([0.1, 0.5, 0.2, np.nan]),
     )
-    past.after(order, results)
-    again = ScreeningPast(2, 4)
+    results = replace(results, along=np.array([0.1, 0.2, 0.3, np.nan]))
+    results = replace(results, evidence=np.array([-1.0, np.nan, 1.0, np.nan]))
+    moves = np.arange(6.0).reshape(2, 3)
+    past.after(order, results, moves)
+    again = ScreeningPast(2, 4, 3)
     again.restore(past.state())
     seen = again.ordered(order)
     assert seen.past_norm == pytest.approx([2.0, 2.0, 2.0, 5.0])
     assert seen.past_excess == pytest.approx([0.3, 0.3, 0.3, 0.0])
     assert seen.past_scores[:, -1] == pytest.approx([0.1, 0.5, 0.2, np.nan], nan_ok=True)
+    assert seen.past_evidence[:, -1] == pytest.approx([-1.0, np.nan, 1.0, np.nan], nan_ok=True)
+    assert seen.past_along == pytest.approx([0.1, 0.2, 0.3, np.nan], nan_ok=True)
+    assert {edge: list(move) for edge, move in seen.past_move.items()} == {
+        0: [0, 1, 2],
+        1: [3, 4, 5],
+    }
     for _ in range(WINDOW):
-        past.after(order, results)
+        past.after(order, results, moves)
     assert np.isfinite(past.norms).all()
+
+
+def judged_rounds(flips: int, missing: int = -1) -> list[set[int]]:
+    """Who is refused in 30 edge rounds of devices with optima far apart; the first ones flip signs.
+
+    Each goes half the way to its own optimum, which no other's update tells anything of.
+    """
+    case, past, found = engine_case(), ScreeningPast(1, 8, SIZE), []
+    optima = torch.as_tensor(3 * np.random.default_rng(7).normal(size=(8, SIZE)))
+    model, server = MODEL.clone(), EdgeServer(Mean(), SIZE)
+    for r in range(30):
+        order = past.ordered(order_of(case, 8, r))
+        noise = torch.as_tensor(np.random.default_rng(r).normal(size=(8, SIZE)))
+        update = (0.5 * (optima - model) + 0.3 * noise).float()
+        update[:flips] *= -1
+        blank = replace(DeviceResults.blank(order), largest=np.ones(8))
+        after, seen = judge_and_average(model, model + update, blank, order, server)
+        moved = after.to(model.dtype) - model
+        past.after(order, seen, moved[None].numpy())
+        found.append(set(np.flatnonzero(seen.refused != ACCEPTED).tolist()))
+        state = past.state()
+        past = ScreeningPast(1, 8, SIZE)
+        past.restore(state)
+        model = model + moved
+    return found
+
+
+def test_one_that_flips_signs_among_devices_with_nothing_in_common_is_refused():
+    assert judged_rounds(0) == [set()] * 30
+    for flips in (1, 2):
+        found = judged_rounds(flips)
+        assert set().union(*found) == set(range(flips))
+        assert all(each == set(range(flips)) for each in found[3:10])
+
+
+def test_evidence_of_the_last_rounds_counts_however_good_those_before_were():
+    rows = np.full((3, WINDOW), -1.0)
+    rows[1, -4:] = 1.0
+    rows[2] = [*[np.nan] * (WINDOW - 1), 3.0]
+    assert is_against(rows).tolist() == [False, True, False]
 
 
 def test_a_claim_of_samples_is_capped():

@@ -72,6 +72,12 @@ CASES = {
         "fleet={num_devices=8,cluster_sizes=[4,4]}",
         "faults.attack={kind='a-little-is-enough',devices=[1,2]}",
     ),
+    "signs are flipped": (
+        "fleet={num_devices=12,cluster_sizes=[8,4]}",
+        "learning.partition={kind='dirichlet',concentration=1.0}",
+        "rounds.global_rounds=6",
+        "faults.attack={kind='sign-flip',devices=[1,9]}",
+    ),
     "not a number is refused": (
         "faults={refuse=true,attack={kind='nan',devices=[4]}}",
         "learning.upload=int4",
@@ -228,6 +234,7 @@ RESTARTED = (
     "server optimiser",
     "scaffold",
     "batch norm, int4, int8 gossip",
+    "signs are flipped",
 )
 
 

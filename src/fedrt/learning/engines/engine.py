@@ -5,7 +5,7 @@ It knows nothing of seconds or joules.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol, runtime_checkable
@@ -76,8 +76,8 @@ class TrainingOrder:
     past_along: NDArray[np.float64] | None = None
     """For each device, how far its last update went along the move that its edge server then made;
     NaN where either is unknown."""
-    past_move: NDArray[Any] | None = None
-    """For each edge server, how its model's parameters changed in its last edge round."""
+    past_move: Mapping[int, NDArray[Any]] | None = None
+    """How the parameters of each edge server's model changed in its last edge round."""
 
 
 PER_DEVICE = (
@@ -193,6 +193,9 @@ def part_of(order: TrainingOrder, part: slice | IntArray) -> TrainingOrder:
     mine: dict[str, Any] = {
         name: None if array is None else array[part] for name, array in held.items()
     }
+    if order.past_move is not None:
+        edges = np.unique(mine["edge_of_device"]).tolist()
+        mine["past_move"] = {edge: order.past_move[edge] for edge in edges}
     return replace(order, **mine)
 
 

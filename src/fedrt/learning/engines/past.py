@@ -5,12 +5,8 @@ of its devices. A score says
 how far an update was from the others of its cluster in one edge round: the logarithm of its norm
 over their median norm, less the cosine of its angle with their coordinate-wise median.
 
-A response says how a device's update changed after its edge server's model had moved. Training
-takes a model towards the device's optimum, so after a move the next update goes less far along that
-move, whatever data the device has: the curvature of its loss. The response is that change, along
-the move, over the median of the cluster's absolute changes: about -1 for devices that train, and
-1 for one that sends the negative of what it trained. The evidence against a device in an edge round
-is its response, and a part of how far its score lies above the median.
+Of responses (`engines.responses`) it remembers the evidence against each device, how far each last
+update went along the edge server's move, and that move: one vector for an edge server.
 """
 
 from __future__ import annotations
@@ -66,7 +62,7 @@ class ScreeningPast:
             past_scores=self.scores[order.state_row, 1:],
             past_evidence=self.evidence[order.state_row, 1:],
             past_along=np.where(self.heard[order.state_row] == edge, along, np.nan),
-            past_move=self.moves,
+            past_move={place: self.moves[place] for place in np.unique(edge).tolist()},
         )
 
     def after(

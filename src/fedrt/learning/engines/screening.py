@@ -32,14 +32,13 @@ from fedrt.learning.engines.engine import (
     part_of,
     trained,
 )
+from fedrt.learning.engines.responses import MAJORITY, along, evidence, is_against
 from fedrt.rounds import ACCEPTED, ASTRAY, COPY, FAR_BEYOND, NOT_FINITE, UNDOES, WRONG_SHAPE
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
-MAJORITY = 4
-"""The least number of updates that are compared with each other: of three, two may be wrong."""
 MOST_LOG = 3.0
 """The greatest part of a norm in a score, either way."""
 MOST_SCORE = np.array([np.inf, np.inf, 1.5, 1.4, 1.35])
@@ -51,11 +50,6 @@ multiplied by so much."""
 MOST_EXCESS, TIMES_PAST = 1.35, 2.0
 """How far a score of one edge round may lie above the median, at least; and what it may be of what
 the edge server has accepted of late."""
-MOST_RESPONSE, MOST_OF_SCORE, SHARE_OF_SCORE = 2.0, 1.5, 0.6
-"""Evidence against a device is its response, at most so much either way, and so much of how far its
-score lies above the median, at most so much either way."""
-MOST_EVIDENCE = np.array([np.inf, np.inf, 1.25, 0.75, 0.45, 0.4, 0.35, 0.3, 0.3])
-"""What the mean evidence of two, three and more edge rounds may be."""
 MOST_UNDONE = 0.5
 """The share of the model that an update may take away beyond what the median update does."""
 SAME, MOST_COMPARED = 0.05, 256
@@ -167,8 +161,7 @@ def judge_and_average(
         reasons = found.refused
         reasons[(reasons == ACCEPTED) & ~np.isfinite(loss_sum)] = NOT_FINITE
         if results.norm is not None:
-            seen = {"norm": found.norm, "score": found.score, "evidence": found.evidence}
-            results = replace(results, **seen)
+            results = replace(results, norm=found.norm, score=found.score, evidence=found.evidence)
     elif sent is not rows:
         largest = np.array([float(row.abs().max()) for row in sent])
     results = replace(results, refused=reasons, largest=largest)
@@ -186,8 +179,8 @@ def judge_and_average(
     if results.along is not None:
         size = server.num_parameters
         move = (average.to(model.dtype) - model)[:size].double()
-        along = _along(model, sent, results.norm, move, order.local_steps)
-        results = replace(results, along=along)
+        change = along(model, sent, move, order.local_steps)
+        results = replace(results, along=change)
     return average, results
 
 
@@ -208,7 +201,7 @@ class Past(NamedTuple):
         """What the edge server of an order's devices remembers."""
         if order.past_norm is None:
             return Past()
-        move = None if order.past_move is None else order.past_move[int(order.edge_of_device[0])]
+        move = (order.past_move or {}).get(int(order.edge_of_device[0]))
         seen = (order.past_norm, order.past_excess, order.past_scores, order.past_evidence)
         return Past(*seen, order.past_along, move, order.local_steps)
 
@@ -265,13 +258,12 @@ def judged(
         reasons[good[far]] = FAR_BEYOND
         scores = np.column_stack([past.scores, found.score])[good]
         reasons[good[_astray(scores, more * MOST_SCORE)]] = ASTRAY
-    if past.evidence is not None:
-        above = found.score[good] - np.median(found.score[good])
-        found.evidence[good] = _responses(start, rows, past, good) + SHARE_OF_SCORE * np.clip(
-            above, -MOST_OF_SCORE, MOST_OF_SCORE
-        )
-        against = _is_against(np.column_stack([past.evidence, found.evidence])[good])
-        reasons[good[against]] = ASTRAY
+    if past.evidence is not None and past.local_steps is not None:
+        if past.move is not None and past.along is not None:
+            now = along(start, rows, torch.as_tensor(past.move).to(start), past.local_steps[good])
+            found.evidence[good] = evidence(now - past.along[good], found.score[good])
+        known = np.column_stack([past.evidence, found.evidence])[good]
+        reasons[good[is_against(known)]] = ASTRAY
     reasons[good[_copies(start, rows)]] = COPY
     reasons[good[_undone(start, rows, found.norm[good]) > MOST_UNDONE]] = UNDOES
     return found
@@ -340,49 +332,3 @@ def _astray(scores: FloatArray, limits: FloatArray) -> BoolArray:
     most = limits[np.minimum(rounds, len(limits) - 1)]
     found: BoolArray = mean > np.median(mean) + most
     return found
-
-
-def _is_against(evidence: FloatArray) -> BoolArray:
-    """Against which devices the mean evidence of their last edge rounds, any number, is too much."""
-    found = np.zeros(len(evidence), dtype=bool)
-    for n, row in enumerate(evidence):
-        newest = row[np.isfinite(row)][::-1]
-        count = np.arange(1, len(newest) + 1)
-        found[n] = (np.cumsum(newest) / count > MOST_EVIDENCE[count]).any()
-    return found
-
-
-def _along(
-    model: Tensor,
-    sent: Tensor | Sequence[Tensor],
-    norms: FloatArray | None,
-    move: Tensor,
-    steps: IntArray,
-) -> FloatArray:
-    """How far each update went along a move, as a share of it, in a local step; NaN if unknown."""
-    assert norms is not None
-    size, square = len(move), float(move @ move)
-    if not square > 0:
-        return np.full(len(sent), np.nan)
-    start = model[:size].double()
-    known = np.isfinite(norms)
-    inner = [
-        float((row[:size].double() - start) @ move) if fine else np.nan
-        for row, fine in zip(sent, known.tolist(), strict=True)
-    ]
-    return np.array(inner) / square / steps
-
-
-def _responses(start: Tensor, rows: Tensor, past: Past, good: IntArray) -> FloatArray:
-    """How each update changed along the edge server's last move, over what is usual."""
-    assert past.local_steps is not None
-    if past.move is None or past.along is None:
-        return np.full(len(rows), np.nan)
-    move = torch.as_tensor(past.move, device=start.device).double()
-    now = _along(start, rows, np.ones(len(rows)), move, past.local_steps[good])
-    change = now - past.along[good]
-    known = np.isfinite(change)
-    if known.sum() < MAJORITY or not np.median(change[known]) < 0:
-        return np.full(len(rows), np.nan)
-    usual = np.median(np.abs(change[known]))
-    return np.clip(change / usual, -MOST_RESPONSE, MOST_RESPONSE)

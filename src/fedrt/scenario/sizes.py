@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedrt.messages import message_bytes
+from fedrt.messages import NONE, message_bytes
 from fedrt.scenario.entries import make_own, refuse
 from fedrt.scenario.model import Learning
 
@@ -32,7 +32,7 @@ def message_bits(
 
     `share` is that of `top-k`.
     """
-    if codec == "none":
+    if codec == NONE:
         return model_bits
     return 8.0 * message_bytes(codec, parameters_in(model_bits), share) + buffer_bits
 
@@ -47,7 +47,7 @@ def upload_bits(learning: Learning, model_bits: float) -> float:
 
     A variate goes as it is, whatever the codec.
     """
-    codec, buffers = learning.upload or "none", buffer_bits(learning)
+    codec, buffers = learning.upload or NONE, buffer_bits(learning)
     variate = variate_bits(learning, model_bits)
     if isinstance(codec, str):
         return message_bits(codec, model_bits, buffers, learning.top_k) + variate

@@ -7,16 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedrt.errors import InputError
-from fedrt.messages import distortion
+from fedrt.messages import GOSSIP_CODECS, SELECTABLE, distortion
 from fedrt.scenario import Scenario
-from fedrt.scenario.model import GOSSIP_CODECS
 from fedrt.scenario.sizes import buffer_bits, message_bits, variate_bits
 from fedrt.world.observation import Menu
 
-MENU = ("int3", "int4", "int5", "int6", "int8", "float16")
-"""The codecs to choose from where the scenario names none."""
-COARSEST = "int3"
-"""Of the codecs that servers can gossip with."""
+MENU = tuple(name for name in SELECTABLE if name in GOSSIP_CODECS and distortion(name) > 0)
+"""The codecs to choose from where the scenario names none: those that servers can gossip with."""
+COARSEST = MENU[0]
 ROUNDING = 1e-12
 USUAL = "int4"
 """The codec whose distortion is the limit where the scenario gives none."""
@@ -60,7 +58,7 @@ def make_menu(
 def gossip_codec(menu: Menu, given: str) -> str:
     """The codec of gossip: the scenario's, or where it has none the one for all uploads.
 
-    Where servers cannot gossip with that one, the next finer one of the menu, or else `int3`.
+    Where servers cannot gossip with that one, the next finer one of the menu, or else the coarsest.
     """
     if given != "none":
         return given

@@ -12,18 +12,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from fedrt.learning.codecs.blocks import Blocks
-from fedrt.learning.codecs.floats import Floats
-from fedrt.learning.codecs.formats import Format
-from fedrt.learning.codecs.top_k import TopK
-from fedrt.messages import BITS, message_bytes
+from fedrt.learning.codecs.formats import Format, UserFormat
+from fedrt.messages import CODECS, message_bytes
 
 
 def make_format(name: str, share: float | None = None) -> Format:
-    """The message format of a shipped codec; `share` is that of `top-k`."""
-    if name in BITS:
-        return Blocks(name)
-    return TopK(share) if name == "top-k" else Floats(name)
+    """The message format of a codec; `share` is that of `top-k`. One with a colon is a user's."""
+    form: Format = UserFormat(name) if ":" in name else CODECS[name].load()(name, share)
+    return form
 
 
 class ErrorFeedback:

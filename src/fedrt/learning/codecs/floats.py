@@ -11,6 +11,7 @@ from torch import Tensor
 
 from fedrt.learning.codecs.formats import as_float32, vector_of
 from fedrt.learning.codecs.wire import refuse_body, seal, unseal
+from fedrt.messages import CODECS
 
 MOST_HALF = float(torch.finfo(torch.float16).max)
 
@@ -20,8 +21,8 @@ class Floats:
 
     share = None
 
-    def __init__(self, name: str) -> None:
-        self.name, self.half = name, name == "float16"
+    def __init__(self, name: str, share: float | None = None) -> None:
+        self.name, self.half = name, CODECS[name].bits == 16
 
     def encode(self, numbers: Tensor) -> bytes:
         """The message of a vector."""

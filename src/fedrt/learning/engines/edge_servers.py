@@ -5,7 +5,7 @@ The simulated edge servers of a run, all together, and a real one by itself do t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from fedrt.learning.engines.engine import Screening, Trained, TrainingOrder
 from fedrt.learning.engines.method import Method
 from fedrt.learning.engines.scaffold import Variates
 from fedrt.learning.servers import Servers
-from fedrt.messages import CODEC_NAMES
+from fedrt.messages import NONE
 from fedrt.rounds import ACCEPTED, NOT_STEPPED
 from fedrt.scenario.model import Scenario
 
@@ -77,15 +77,14 @@ class EdgeServers:
         if self.guard is None or not self.guard.least[row].any():
             return order
         names = self.guard.allowed(row, self.codecs(order))
-        codec = np.array([CODEC_NAMES.index(name) for name in names])
-        return replace(order, codec=codec, menu=CODEC_NAMES)
+        return with_codecs(order, names)
 
     def codecs(self, order: TrainingOrder) -> list[str]:
         """The name of each device's codec; of those that a scenario or a plan names."""
         if order.codec is not None:
             return [order.menu[number] for number in order.codec.tolist()]
         codec = self.method.codec
-        name = codec.name if isinstance(codec, ErrorFeedback) else "none"
+        name = codec.name if isinstance(codec, ErrorFeedback) else NONE
         return [name] * len(order.devices)
 
     def take(self, order: TrainingOrder, trained: Trained) -> IntArray | None:
@@ -128,6 +127,12 @@ class EdgeServers:
             self.servers.restore(state)
         if self.variates is not None:
             self.variates.restore(state)
+
+
+def with_codecs(order: TrainingOrder, names: Sequence[str]) -> TrainingOrder:
+    """The order in which each device sends with the codec of that name."""
+    menu = tuple(dict.fromkeys(names))
+    return replace(order, codec=np.array([menu.index(name) for name in names]), menu=menu)
 
 
 def screening_of(scenario: Scenario, seed: int) -> Screening | None:

@@ -18,6 +18,7 @@ from fedrt.data.split import OwnSamples
 from fedrt.errors import InputError
 from fedrt.learning.codecs import Codec, ErrorFeedback, first_states, make_format
 from fedrt.learning.codecs.base import encode_checked
+from fedrt.learning.engines.edge_servers import with_codecs
 from fedrt.learning.engines.engine import DeviceResults, TrainingOrder
 from fedrt.learning.engines.samples import TensorSamples
 from fedrt.learning.engines.sending import Uplink
@@ -26,7 +27,7 @@ from fedrt.learning.material import check_labels
 from fedrt.learning.models.architectures import check_trains, model_code
 from fedrt.learning.remote.orders import LocalOrder, LocalResult, ModelInputs
 from fedrt.learning.remote.parts import DRAWING, CommonParts, one_thread, open_parts, some_threads
-from fedrt.messages import CODEC_NAMES, Raw
+from fedrt.messages import Raw
 from fedrt.scenario.model import Scenario
 
 IntArray = NDArray[np.int64]
@@ -154,13 +155,8 @@ class DeviceSteps:
         assert held is not None
         message = make_format(name, parts.share).encode(update + held[0])
         sent = parts.join(message, state)
-        menu = replace(
-            whole,
-            codec=np.array([CODEC_NAMES.index(name)]),
-            menu=CODEC_NAMES,
-            codec_state=held,
-            state_row=np.zeros(1, dtype=np.int64),
-        )
+        menu = with_codecs(whole, [name])
+        menu = replace(menu, codec_state=held, state_row=np.zeros(1, dtype=np.int64))
         Uplink(codec, parts.size, menu, results).send_one(0, start[None], 0, state)
         return sent, held[0].numpy()
 

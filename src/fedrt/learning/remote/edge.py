@@ -15,7 +15,7 @@ from fedrt.errors import InputError
 from fedrt.learning.aggregators import averaging_weights
 from fedrt.learning.codecs import make_format
 from fedrt.learning.distances import pairwise_distance
-from fedrt.learning.engines.edge_servers import EdgeServers, screening_of
+from fedrt.learning.engines.edge_servers import EdgeServers, screening_of, with_codecs
 from fedrt.learning.engines.engine import DeviceResults, Trained, TrainingOrder, part_of
 from fedrt.learning.engines.screening import EdgeServer, average_in_turn, needs_rows
 from fedrt.learning.remote.arrived import Arrived, WrongResultError, read_model
@@ -30,7 +30,7 @@ from fedrt.learning.remote.orders import (
     ModelInputs,
 )
 from fedrt.learning.remote.parts import CommonParts, one_thread, open_parts
-from fedrt.messages import CODEC_NAMES, Raw
+from fedrt.messages import Raw
 from fedrt.rounds import ACCEPTED, REASONS
 from fedrt.scenario.model import Scenario
 from fedrt.world.faults import draw_attackers
@@ -164,7 +164,7 @@ class EdgeModel:
             size, what = self.parts.size, "the correction"
             given = (self.parts.unpack(order.correction or b"", what, size) for order in orders)
             correction = torch.stack(list(given)).numpy()
-        return TrainingOrder(
+        order = TrainingOrder(
             t=orders[0].t,
             r=orders[0].r,
             devices=who,
@@ -175,9 +175,8 @@ class EdgeModel:
             attackers=None if self.attackers is None else self.attackers[row],
             state_row=row,
             correction=correction,
-            codec=np.array([CODEC_NAMES.index(name) for name in named]) if named else None,
-            menu=CODEC_NAMES if named else (),
         )
+        return with_codecs(order, named) if named else order
 
     @one_thread()
     def problem(self, result: LocalResult, order: LocalOrder) -> str | None:

@@ -125,6 +125,11 @@ SCHEDULES = {
     "step": Entry("fedrt.scenario.methods:StepSchedule", has_options=True),
     "cosine": Entry("fedrt.scenario.methods:CosineSchedule", has_options=True),
 }
+TRANSFORMS = {
+    "clip": UpdateEntry("fedrt.learning.transforms.clip:Clip", has_options=True),
+    "noise": UpdateEntry("fedrt.learning.transforms.noise:Noise", has_options=True),
+}
+"""What `learning.update` may name before the codec."""
 AGGREGATORS = {
     "uniform": Entry("fedrt.learning.aggregators.mean:Mean"),
     "samples": Entry("fedrt.learning.aggregators.mean:SamplesMean"),

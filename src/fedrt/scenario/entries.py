@@ -25,6 +25,9 @@ def import_paths(scenario: Scenario) -> dict[str, str]:
         chosen = getattr(learning, name)
         if isinstance(chosen, Custom):
             found[f"learning.{name}"] = chosen.kind
+    for number, entry in enumerate(learning.update or ()):
+        if isinstance(entry, Custom):
+            found[f"learning.update[{number}]"] = entry.kind
     for number, name in enumerate(scenario.control.codecs or ()):
         found[f"control.codecs[{number}]"] = name
     for name in PROCESSES:

@@ -12,8 +12,16 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from fedrt import quantities as q
 from fedrt.errors import InputError
-from fedrt.messages import GOSSIP_CODECS, SELECTABLE, UPLOADS
-from fedrt.registry import AGGREGATORS, CHANNELS, OPTIMISERS, SCHEDULES, SERVER_OPTIMISERS, TASKS
+from fedrt.messages import GOSSIP_CODECS, NONE, SELECTABLE, UPLOADS
+from fedrt.registry import (
+    AGGREGATORS,
+    CHANNELS,
+    OPTIMISERS,
+    SCHEDULES,
+    SERVER_OPTIMISERS,
+    TASKS,
+    TRANSFORMS,
+)
 from fedrt.scenario.classes import ClassesRule, DeviceClass, FleetSection, settings_in
 from fedrt.scenario.faults import Faults
 from fedrt.scenario.methods import (
@@ -161,6 +169,11 @@ class Learning:
     """Whether devices correct gradients by control variates (SCAFFOLD), which are sent too."""
     upload: str | Custom | None = setting(EntryRule(UPLOADS, Custom), None)
     """The codec of updates; the default is `none`: models are sent as they are."""
+    update: tuple[Any, ...] | None = setting(
+        Listed(EntryRule({**TRANSFORMS, **UPLOADS}, Custom), 1, 16), None
+    )
+    """What happens to an update before it is sent, entry by entry; the last one is the codec, and
+    `upload = X` is the same as `update = [X]`."""
     top_k: float | None = setting(Real(above=0, most=1), None)
     """The share of its numbers that an update's message has under `top-k`; by default 0.01."""
     gossip: str | None = setting(OneOf(GOSSIP_CODECS), None)
@@ -190,6 +203,26 @@ class Learning:
     """Whether models are evaluated on each device's own samples; by default they are not."""
     partition: Partition = setting(Kinds(PARTITIONS), IidPartition())
     """How the training samples are divided among devices."""
+
+    @property
+    def codec(self) -> str | Custom:
+        """The codec of updates: `upload`, or the last entry of `update` if that is one."""
+        if self.update is None:
+            return self.upload or NONE
+        last: Any = self.update[-1]
+        return last if isinstance(last, str | Custom) else NONE
+
+    @property
+    def codec_setting(self) -> str:
+        """The setting that names it."""
+        return "upload" if self.update is None else "update"
+
+    @property
+    def transforms(self) -> tuple[Any, ...]:
+        """The entries of `update` before the codec."""
+        if self.update is None or not isinstance(self.update[-1], str | Custom):
+            return self.update or ()
+        return self.update[:-1]
 
 
 @dataclass(frozen=True)

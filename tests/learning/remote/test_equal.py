@@ -40,6 +40,23 @@ CASES = {
     "top-k": ("learning.upload=top-k", "learning.top_k=0.1"),
     "a user's codec": ("learning.upload='support.own_codecs:Half'",),
     "a user's codec with a state": ("learning.upload='support.own_codecs:StackedHalf'",),
+    "clip and noise, no codec": (
+        "learning.update=[{kind='clip',max_norm=0.1},{kind='noise',sigma=0.01}]",
+    ),
+    "clip, noise, int4": (
+        "learning.update=[{kind='clip',max_norm=0.1},{kind='noise',sigma=0.01},'int4']",
+        *NORMED,
+    ),
+    "transforms that remember, a mirror": (
+        "learning.update=['support.own_transforms:Late','support.own_transforms:Hidden','int8']",
+    ),
+    "the same with a user's codec": (
+        "learning.update=['support.own_transforms:Late','support.own_transforms:Hidden',"
+        "'support.own_codecs:Half']",
+    ),
+    "the same with no codec": (
+        "learning.update=['support.own_transforms:Late','support.own_transforms:Hidden','none']",
+    ),
     "gossip on a ring": RING,
     "int8 gossip": ("learning.gossip=int8",),
     "int3 gossip on a ring, int4": (*RING, "learning.gossip=int3", "learning.upload=int4"),

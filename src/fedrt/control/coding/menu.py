@@ -25,8 +25,8 @@ def menu_of(scenario: Scenario) -> Menu:
     learning, names = scenario.learning, scenario.control.codecs or MENU
     assert not isinstance(learning.model_bits, str)
     limit = scenario.control.distortion_limit
-    if limit is None and learning.upload in names:
-        limit = learning.upload
+    if limit is None and isinstance(learning.codec, str) and learning.codec in names:
+        limit = learning.codec
     more = buffer_bits(learning) + variate_bits(learning, learning.model_bits)
     overheads = scenario.overheads
     factor = 1.0 if overheads is None else overheads.header_factor

@@ -169,10 +169,10 @@ def _check_state(codec: Codec, method: str, found: Any, given: Tensor | None) ->
 
 def make_codec(learning: Learning) -> Codec | None:
     """The codec that a scenario names, None for none; a user's own gets its options."""
-    choice = learning.upload or NONE
+    choice = learning.codec
     if choice == NONE:
         return None
     if isinstance(choice, str):
         return ErrorFeedback(choice, learning.top_k)
-    made: Codec = make_own(choice, "upload", ("encode", "decode", "message_bytes"))
+    made: Codec = make_own(choice, learning.codec_setting, ("encode", "decode", "message_bytes"))
     return made

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedrt.errors import FedrtError
+from fedrt.learning.transforms.base import UpdateKey
 from fedrt.rounds import ACCEPTED
 from fedrt.scenario.faults import Attack
 
@@ -69,6 +70,12 @@ class TrainingOrder:
     """Names of shipped codecs."""
     correction: NDArray[Any] | None = None
     """What SCAFFOLD adds to the gradients of each device, one in each row; None without it."""
+    seed: int = 0
+    """The run's seed, from which transforms of updates draw."""
+
+    def key(self, n: int) -> UpdateKey:
+        """What the update of the n-th device is of."""
+        return UpdateKey(self.seed, self.t, self.r, int(self.devices[n]))
 
 
 PER_DEVICE = (

@@ -165,6 +165,7 @@ class EdgeModel:
             given = (self.parts.unpack(order.correction or b"", what, size) for order in orders)
             correction = torch.stack(list(given)).numpy()
         order = TrainingOrder(
+            seed=self.parts.seed,
             t=orders[0].t,
             r=orders[0].r,
             devices=who,

@@ -173,6 +173,18 @@ def test_the_codecs_that_a_policy_chooses_are_used(tmp_path):
         np.testing.assert_array_equal(lengths, turn.cost.upload_bytes)
 
 
+def test_a_users_codec_that_a_policy_chooses_is_used(tmp_path):
+    codecs = 'control.codecs=["int4","support.own_codecs:Stated"]'
+    parties, _, rounds = compare(
+        tmp_path, (codecs, "control.distortion_limit=0.009"), "fedrt-joint"
+    )
+    turns = [turn for done in rounds for turn in done.edge_rounds]
+    assert {n for turn in turns for n in turn.plan.codec.tolist()} == {0, 1}
+    for turn, done in zip(turns, parties.done, strict=True):
+        lengths = np.concatenate([averaged.upload_bytes for averaged in done])
+        np.testing.assert_array_equal(lengths, turn.cost.upload_bytes)
+
+
 def test_devices_whose_messages_leave_too_much_out_are_stepped_up(tmp_path, monkeypatch):
     # A limit that digits under int2 do not keep, and int3 does.
     monkeypatch.setattr(guards, "LIMITS", np.full(len(LADDER), 0.7))

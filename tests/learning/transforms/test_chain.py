@@ -215,5 +215,5 @@ def test_a_users_that_fails_ends_in_one_line(how):
 
 
 def test_a_users_codec_must_be_last():
-    with pytest.raises(InputError, match=r"is a codec: must be the last of learning.update"):
+    with pytest.raises(InputError, match=r'Half": must be something with the methods apply'):
         two_rounds("sequential", "learning.update=['support.own_codecs:Half','int4']")

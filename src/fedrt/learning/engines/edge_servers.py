@@ -76,7 +76,7 @@ class EdgeServers:
             order = replace(order, correction=variates.correction(row, edge))
         if self.guard is None or not self.guard.least[row].any():
             return order
-        names = self.guard.allowed(row, self.codecs(order))
+        names = self.guard.allowed(row, self.codecs(order), self.num_parameters)
         return with_codecs(order, names)
 
     def codecs(self, order: TrainingOrder) -> list[str]:

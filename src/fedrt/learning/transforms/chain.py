@@ -13,11 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedrt.errors import InputError
 from fedrt.learning.codecs import Codec, ErrorFeedback, first_states
 from fedrt.learning.transforms.base import Transform, UpdateKey
 from fedrt.registry import TRANSFORMS, make_part
-from fedrt.scenario.entries import OwnEntry, make_own, refuse
+from fedrt.scenario.entries import make_own, refuse
 from fedrt.scenario.model import Custom, Learning
 
 
@@ -129,10 +128,8 @@ def make_chain(learning: Learning) -> Chain:
 
 def _transform(choice: Any, learning: Learning) -> Transform:
     made: Transform
-    if not isinstance(choice, Custom):
+    if isinstance(choice, Custom):
+        made = make_own(choice, "update", ("apply",))
+    else:
         made = make_part(TRANSFORMS, choice, learning)
-        return made
-    made = make_own(choice, "update", ("apply",))
-    if isinstance(made, OwnEntry) and hasattr(made.entry, "encode"):
-        raise InputError(f"{made.name}: is a codec: must be the last of learning.update")
     return made

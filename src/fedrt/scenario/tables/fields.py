@@ -143,11 +143,10 @@ class EntryRule:
             if ":" in kind:
                 return self.custom(kind, options)
             entry = self.entries.get(kind)
-            bare = isinstance(value, str)
-            if entry is not None and bare and (entry.plain or not entry.has_options):
-                return kind
-            if entry is not None and entry.has_options:
+            if entry is not None and entry.has_options and not (entry.plain and value == kind):
                 return read_table(entry.load(), options, path, problems)
+            if entry is not None and not options:
+                return kind
         rule = f"one of {', '.join(self.entries)}, or an import path, package:Name"
         problems.append(problem(path, value, rule))
         return None

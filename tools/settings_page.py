@@ -130,6 +130,8 @@ def _classes_of(rule: Any) -> tuple[type, ...]:
         return rule.options
     if isinstance(rule, ClassesRule):
         return (DeviceClass,)
+    if isinstance(rule, Listed):
+        return _classes_of(rule.item)
     if isinstance(rule, Either):
         return tuple(cls for each in _choices(rule) for cls in _classes_of(each))
     return ()

@@ -127,7 +127,7 @@ SCHEDULES = {
 }
 TRANSFORMS = {
     "clip": UpdateEntry("fedrt.learning.transforms.clip:Clip", has_options=True),
-    "noise": UpdateEntry("fedrt.learning.transforms.noise:Noise", has_options=True),
+    "noise": UpdateEntry("fedrt.learning.transforms.noise:GaussianNoise", has_options=True),
 }
 """What `learning.update` may name before the codec."""
 AGGREGATORS = {

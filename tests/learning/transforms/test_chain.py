@@ -14,7 +14,7 @@ from fedrt.errors import InputError
 from fedrt.learning.codecs import ErrorFeedback
 from fedrt.learning.engines.engine import DeviceResults, TrainingOrder
 from fedrt.learning.engines.sending import Uplink
-from fedrt.learning.transforms import Chain, Clip, Noise, UpdateKey
+from fedrt.learning.transforms import Chain, Clip, GaussianNoise, UpdateKey
 from fedrt.messages import message_bytes
 from fedrt.seeding import stream
 
@@ -123,7 +123,7 @@ def test_clip_by_hand():
 def test_noise_follows_from_the_key():
     zeros = torch.zeros(6, dtype=torch.float64)
     drawn = stream(7, "update noise", 3, 1, 5).standard_normal(6)
-    first = Noise(sigma=0.5).apply(zeros, None, KEY)[0]
+    first = GaussianNoise(sigma=0.5).apply(zeros, None, KEY)[0]
     np.testing.assert_array_equal(first, 0.5 * drawn)
     for other in (
         KEY._replace(seed=8),
@@ -131,7 +131,7 @@ def test_noise_follows_from_the_key():
         KEY._replace(r=0),
         KEY._replace(device=6),
     ):
-        assert not torch.equal(Noise(sigma=0.5).apply(zeros, None, other)[0], first)
+        assert not torch.equal(GaussianNoise(sigma=0.5).apply(zeros, None, other)[0], first)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -68,8 +68,7 @@ class Uplink:
             # An order that is tried out: its devices remember nothing yet.
             feedback = self.codec if self.names is None else ErrorFeedback("float32")
             self.row = np.arange(len(self.order.devices))
-            given = (feedback, len(self.row), self.size, models)
-            self.states = self.chain.first_states(*given)
+            self.states = self.chain.first_states(feedback, len(self.row), self.size, models)
         if not self.chain:
             self._send(place, models, edge, trained)
             return

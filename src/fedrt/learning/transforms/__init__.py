@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fedrt.learning.transforms.chain import Chain as Chain
     from fedrt.learning.transforms.chain import make_chain as make_chain
     from fedrt.learning.transforms.clip import Clip as Clip
-    from fedrt.learning.transforms.noise import Noise as Noise
+    from fedrt.learning.transforms.noise import GaussianNoise as GaussianNoise
 else:
     __getattr__, __dir__, __all__ = export(
         __name__,
@@ -24,6 +24,6 @@ else:
             "base": "Transform UpdateKey",
             "chain": "Chain make_chain",
             "clip": "Clip",
-            "noise": "Noise",
+            "noise": "GaussianNoise",
         },
     )

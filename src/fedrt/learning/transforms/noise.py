@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Noise:
+class GaussianNoise:
     """Adds Gaussian noise to every number of an update.
 
     u <- u + sigma z with independent standard normal numbers z, which follow from the run's seed,

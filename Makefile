@@ -6,7 +6,7 @@ SITE := .venv-docs
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: help demo devices-demo test test-variants test-wheel test-loggers test-flower test-release check check-all format bench figures picture fuzz kill-campaign mutants \
-	mutants-short random-worlds verify-cell docs docs-serve gallery clean
+	messages mutants-short random-worlds verify-cell docs docs-serve gallery clean
 
 help:
 	@echo "make demo    train seven policies on digits, compare them, write their page (under a minute)"
@@ -24,9 +24,10 @@ help:
 	@echo "make figures write every figure in README and docs anew from results/ and benchmarks/results/"
 	@echo "make picture draw the README's picture of the page anew; needs Chromium"
 	@echo "make gallery take the pictures of docs/gallery.md anew (minutes); needs Chromium"
+	@echo "make messages   write the code of the messages between parties anew from messages.proto"
 	@echo "make fuzz    500 damaged folders of results, 500 damaged scenarios, states and traces (20 minutes)"
 	@echo "make kill-campaign   kill a training run 50 times, every command 20 times, then workers, nodes and drivers (2 hours)"
-	@echo "make mutants  change the source in 200 places, one at a time: does a test notice? (an hour)"
+	@echo "make mutants  change the source in 200 places of all folders, one at a time: does a test notice? (hours)"
 	@echo "make random-worlds SEED=1   1,000 random worlds: is fedrt-plus ever beaten? (half an hour)"
 	@echo "make verify-cell NAME=cifar10-iid/fedrt-0   train a cell of results/ again and compare"
 	@echo "make docs    build the documentation site in build/site, warnings are errors"
@@ -101,6 +102,10 @@ figures: $(VENV)/.ready-dev
 
 picture: $(VENV)/.ready-dev
 	$(BIN)/python tools/page_picture.py docs/page.png
+
+# In the versions of the lock file, so that the code is the same everywhere; paths in it begin at src.
+messages: $(VENV)/.ready-dev
+	cd src && ../$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. fedrt/devices/wire/messages.proto
 
 fuzz: $(VENV)/.ready-dev
 	FEDRT_MUTATIONS=500 $(BIN)/python -m pytest -n 2 tests/records/test_mutated_folders.py \

@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from control import AGREEMENT, cluster, commit, fleet, machine, seconds_of, show, summary
+from control import AGREEMENT, cluster, fleet, seconds_of, show, summary
+from provenance import save
 
 from fedrt.control.allocation.allocate import allocate
 from fedrt.control.allocation.shares import Allocation
@@ -159,9 +160,7 @@ def main() -> None:
     packages = ("numpy", "numba", "cvxpy", "clarabel")
     results: dict[str, Any] = {
         "command": "python benchmarks/allocation_laws.py " + " ".join(sys.argv[1:]),
-        "machine": machine(),
         "versions": {"python": platform.python_version()} | {p: version(p) for p in packages},
-        "commit": commit(),
         "config": {"repeats": args.repeats, "agreement": AGREEMENT, "block_hz": BLOCK_HZ},
         "8 edges x 9 devices": small(args.repeats),
         "10,000 devices on 100 edges, whole blocks": in_blocks(5),
@@ -169,9 +168,7 @@ def main() -> None:
     }
     for title, value in results.items():
         show(title, value)
-    if args.save:
-        args.save.parent.mkdir(parents=True, exist_ok=True)
-        args.save.write_text(json.dumps(results, indent=1) + "\n")
+    save(args.save, results)
 
 
 if __name__ == "__main__":

@@ -15,11 +15,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+from provenance import save, start_environment
+
 from fedrt.errors import FedrtError
-from fedrt.records.directory import environment
 from fedrt.scenario import load_scenario
 from fedrt.studies.estimates import estimate
-from fedrt.system.files import write_json
 
 PARTS = ("exact_links", "joint_gossip", "slack", "pacing", "gossip_and_slack")
 PLUS = ("fedrt", "fedrt-plus")
@@ -186,7 +186,7 @@ def main() -> int:
         return 0
     seeds = [int(word) for word in args.seeds.split(",")]
     data: dict[str, Any] = {"command": " ".join(sys.argv), "seeds": seeds}
-    data |= {"environment": environment(), "worlds": {}, "ablation": {}}
+    data |= {"environment": start_environment(), "worlds": {}, "ablation": {}}
     for title, worlds in WORLDS.items():
         own = data["worlds"].setdefault(title, {})
         for name, words in worlds.items():
@@ -197,8 +197,7 @@ def main() -> int:
             except FedrtError as error:
                 own[name] = said = str(error)
             print(f"{title}: {name}: {said} [{time.perf_counter() - began:.0f} s]", flush=True)
-            if args.save:
-                write_json(args.save, data)
+            save(args.save, data)
     parts = tuple(f"fedrt.policies.fedrt_plus:{part}" for part in PARTS)
     for name, words in ABLATION.items():
         results = run(words, ("fedrt", *parts, "fedrt-plus"), seeds)
@@ -206,8 +205,7 @@ def main() -> int:
         data["ablation"][name] = {"fedrt": results.pop("fedrt"), "true horizon": true["fedrt"]}
         data["ablation"][name] |= results
         print(f"ablation: {name}", flush=True)
-        if args.save:
-            write_json(args.save, data)
+        save(args.save, data)
     print(table(data))
     return 0
 

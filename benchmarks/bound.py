@@ -19,14 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from beyond import ABLATION as SETTINGS
+from provenance import save, start_environment
 
 import fedrt
 from fedrt import cli
 from fedrt.errors import FedrtError
 from fedrt.experiments.cells import TABLE
-from fedrt.records.directory import environment
 from fedrt.runs.loop import make_world
-from fedrt.system.files import write_json
 
 
 def bound(words: tuple[str, ...], seeds: str) -> dict[str, Any]:
@@ -90,7 +89,7 @@ def run() -> int:
     args = parser.parse_args()
     if args.joint != (args.folder is not None):
         parser.error("--joint and --folder go together")
-    data: dict[str, Any] = {"command": " ".join(sys.argv), "environment": environment()}
+    data: dict[str, Any] = {"command": " ".join(sys.argv), "environment": start_environment()}
     data["settings"] = {}
     names = [column.scenario for column in TABLE] if args.joint else list(SETTINGS)
     for name in names:
@@ -102,8 +101,7 @@ def run() -> int:
         *_, last = own["policies"].values()
         above = last["above_bound"]["per_seed"]
         print(f"{name}: {', '.join(f'{value:+.1%}' for value in above)}", flush=True)
-        if args.save:
-            write_json(args.save, data)
+        save(args.save, data)
     return 0
 
 

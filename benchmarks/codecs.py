@@ -28,14 +28,14 @@ from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from control import commit, machine, summary
+from control import summary
+from provenance import save
 
 from fedrt.learning.codecs import ErrorFeedback, make_format
 from fedrt.learning.codecs.blocks import GRIDS, receive_blocks
 from fedrt.learning.engines.engine import DeviceResults, TrainingOrder
 from fedrt.learning.engines.sending import Program, Uplink
 from fedrt.messages import CODECS
-from fedrt.system.files import write_json
 
 CODEC_NAMES = tuple(CODECS)
 
@@ -306,7 +306,7 @@ def main() -> None:
     parser.add_argument("--only", choices=("bytes", "round", "gpu"))
     parser.add_argument("--save", type=Path)
     args = parser.parse_args()
-    result: dict[str, Any] = {"machine": machine(), "commit": commit()}
+    result: dict[str, Any] = {"command": " ".join(sys.argv)}
     result["numbers_equal"] = check(torch.device("cpu"), None)
     print(f"{result['numbers_equal']} numbers are those of the byte form, to the bit")
     if args.only in (None, "bytes"):
@@ -316,8 +316,7 @@ def main() -> None:
     if args.only in (None, "gpu") and torch.cuda.is_available():
         result["gpu"] = gpu_share(args)
         result["gpu_round"] = gpu_round(args)
-    if args.save is not None:
-        write_json(args.save, result)
+    save(args.save, result)
 
 
 if __name__ == "__main__":

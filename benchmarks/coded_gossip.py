@@ -28,7 +28,8 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from control import commit, machine, summary
+from control import summary
+from provenance import save, start_environment
 
 from fedrt.control.mixing.damping import damped
 from fedrt.control.mixing.fastest import fastest_weights
@@ -44,7 +45,6 @@ from fedrt.policies import make_policy
 from fedrt.records.summary import Account
 from fedrt.runs.loop import simulate_rounds
 from fedrt.scenario import load_scenario
-from fedrt.system.files import write_json
 from fedrt.world.simulated import SimulatedWorld
 
 SERVERS, SIZE, ROUNDS, SETTLED = 8, 1024, 300, 100
@@ -253,8 +253,8 @@ def main() -> None:
         part = {"seldom": seldom()} if args.seldom else {"agreement": agreement()}
     if args.save is not None:
         kept = json.loads(args.save.read_text()) if args.save.exists() else {}
-        said = {"commit": commit(), "machine": machine(), "device": args.device}
-        write_json(args.save, kept | part | {f"{next(iter(part))}_on": said})
+        said = start_environment(device=args.device)
+        save(args.save, kept | part | {"environment": said, f"{next(iter(part))}_on": said})
 
 
 if __name__ == "__main__":

@@ -17,15 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from provenance import save
 
 from fedrt.learning.engines.engine import TrainingOrder
 from fedrt.learning.engines.sequential import SequentialEngine
 from fedrt.learning.setup import make_setup
 from fedrt.learning.stacked.engine import StackedEngine
-from fedrt.records.directory import environment
 from fedrt.runs.loop import make_world
 from fedrt.scenario import load_scenario
-from fedrt.system.files import write_json
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 MOST = 1e-9
@@ -94,8 +93,7 @@ def main() -> int:
             cases[name] = {"failed": f"{type(error).__name__}: {error}"[:500]}
         cases[name]["wall_s"] = time.monotonic() - began
         print(f"{name}: {cases[name]}", flush=True)
-        if args.save:
-            write_json(args.save, {"cases": cases, "environment": environment()})
+        save(args.save, {"command": " ".join(sys.argv), "cases": cases})
     return int(any(case.get("apart", 1.0) > MOST for case in cases.values()))
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import platform
 import resource
 import subprocess
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from provenance import save
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
@@ -276,25 +276,6 @@ def gossip_gaps(repeats: int) -> dict[str, Any]:
     }
 
 
-def machine() -> dict[str, Any]:
-    """What the figures were measured on."""
-    model = platform.processor()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        lines = [line for line in cpuinfo.read_text().splitlines() if "model name" in line]
-        model = lines[0].split(":")[1].strip() if lines else model
-    return {"cpu": model, "cores": os.cpu_count(), "system": platform.platform()}
-
-
-def commit() -> str:
-    """The commit of the working tree, with + if it has changes."""
-    try:
-        run = ["git", "-C", str(ROOT), "describe", "--always", "--abbrev=40", "--dirty=+"]
-        return subprocess.run(run, check=True, capture_output=True, text=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-
-
 def show(title: str, value: Any, indent: int = 0) -> None:
     """Print nested results, timings on one line."""
     pad = "  " * indent
@@ -327,9 +308,7 @@ def main() -> None:
     packages = ("numpy", "numba", "cvxpy", "clarabel")
     results = {
         "command": "python benchmarks/control.py " + " ".join(sys.argv[1:]),
-        "machine": machine(),
         "versions": {"python": platform.python_version()} | {p: version(p) for p in packages},
-        "commit": commit(),
         "config": {"repeats": args.repeats, "scale_repeats": 3, "agreement": AGREEMENT},
     }
     for title, value in results.items():
@@ -354,9 +333,7 @@ def main() -> None:
     for title, measure in parts.items():
         results[title] = measure()
         show(title, results[title])
-    if args.save:
-        args.save.parent.mkdir(parents=True, exist_ok=True)
-        args.save.write_text(json.dumps(results, indent=1) + "\n")
+    save(args.save, results)
 
 
 if __name__ == "__main__":

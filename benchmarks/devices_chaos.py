@@ -20,7 +20,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from devices_fleet import CuttingProxy, Fleet, machine, small, tell
+from devices_fleet import CuttingProxy, Fleet, small, tell
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from support.replayed import check_run
@@ -131,7 +131,7 @@ def main() -> None:
             fleet.close()
         found = {**campaign.state(), "wall_s": round(time.monotonic() - began, 1)}
         found |= check_run(folder, scenario)
-        found |= {"devices": 2 * args.devices, "edges": 2, "machine": machine()}
+        found |= {"devices": 2 * args.devices, "edges": 2}
     tell(found, args.save)
 
 

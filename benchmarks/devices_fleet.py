@@ -18,12 +18,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from provenance import save
+
 from fedrt.data.digest import data_digest
 from fedrt.data.partitions import load_divided
 from fedrt.data.split import write_files
 from fedrt.devices.security import Files, Party
 from fedrt.devices.security.authority import Authority, enrol_party, make_authority_folder
-from fedrt.records import directory
 from fedrt.scenario import Scenario, load_scenario, scenario_text
 from fedrt.world.fleet import edge_of_devices
 
@@ -49,12 +50,10 @@ def small(edges: int, devices: int, rounds: int, *settings: str) -> Scenario:
     return load_scenario("quickstart", [sizes, clusters, length, *SMALL, *settings])
 
 
-def tell(found: dict[str, Any], save: Path | None) -> None:
+def tell(found: dict[str, Any], path: Path | None) -> None:
     """Print what was measured, and write it to a file if there is to be one."""
-    text = json.dumps(found, indent=1)
-    print(text)
-    if save is not None:
-        save.write_text(text + "\n")
+    print(json.dumps(found, indent=1))
+    save(path, found)
 
 
 def free_port() -> int:
@@ -218,8 +217,3 @@ class CuttingProxy:
             self.armed -= 1
             self.cuts += 1
             return True
-
-
-def machine() -> dict[str, Any]:
-    """The commit, the versions and the machine of a measurement, and how busy that is."""
-    return directory.environment() | {"load_average": [round(each, 1) for each in os.getloadavg()]}

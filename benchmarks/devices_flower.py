@@ -35,7 +35,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from devices_fleet import Fleet, environment, free_port, machine, resident_bytes, small, tell
+from devices_fleet import Fleet, environment, free_port, resident_bytes, small, tell
 
 from fedrt.api.results import RunResult
 from fedrt.devices.security import Party
@@ -263,7 +263,6 @@ def main() -> None:
     args = parser.parse_args()
     library = args.flower.resolve()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that no process is left
-    began = machine()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "fedrt").mkdir()
@@ -274,7 +273,6 @@ def main() -> None:
         "fedrt": ours,
         "flower": theirs | {"version": version_in(library)},
         "rounds of FedRT in one of Flower": round(ratio),
-        "machine": began,
     }
     tell(found, args.save)
 

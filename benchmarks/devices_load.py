@@ -21,7 +21,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from devices_fleet import Fleet, children_of, machine, small, tell
+from devices_fleet import Fleet, children_of, small, tell
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from support.fake_device import FakeCoordinator, FakeDevice, device
@@ -150,7 +150,7 @@ def main() -> None:
             found = asyncio.run(asyncio.wait_for(load(fleet, args.idle), 500))
         finally:
             fleet.close()
-    found |= {"idle_agent_before_torch_mb": agent_mb, "machine": machine()}
+    found |= {"idle_agent_before_torch_mb": agent_mb}
     tell(found, args.save)
 
 

@@ -37,7 +37,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from devices_fleet import Fleet, machine, small, tell
+from devices_fleet import Fleet, small, tell
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from support.fake_device import FakeCoordinator, FakeDevice, device
@@ -257,8 +257,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--save", type=Path)
     args = parser.parse_args()
-    found = measure(args.rounds) | {"machine": machine()}
-    tell(found, args.save)
+    tell(measure(args.rounds), args.save)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from devices_fleet import machine, tell
+from devices_fleet import tell
 
 from fedrt.devices.actuators.base import CpuActuator, UplinkShare
 from fedrt.devices.actuators.cgroup import CgroupQuota, find_home
@@ -375,7 +375,6 @@ def main() -> None:
         "table": rows,
         "changing": {str(n): changing(n, args.rounds, factor) for n in (2, 6)},
         "cpu": cpu(args.repeats),
-        "machine": machine(),
     }
     tell(found, args.save)
 

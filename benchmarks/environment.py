@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from provenance import save, start_environment
 
 from fedrt.cli import guarded
 from fedrt.environment import HFELEnv
-from fedrt.records.directory import environment
-from fedrt.system.files import write_json
 
 SCENARIO = "paper/femnist"
 STEPS = 2_000
@@ -48,7 +47,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--save", type=Path)
     args = parser.parse_args()
-    known = environment()
+    known = start_environment()
     result = {
         "scenario": SCENARIO,
         "devices": 72,
@@ -60,8 +59,7 @@ def main() -> int:
     for kind, each in result["rounds_per_cpu_s"].items():
         low, high = each["quartiles"]
         print(f"{kind}: {each['median']:.0f} edge rounds a second ({low:.0f} to {high:.0f})")
-    if args.save is not None:
-        write_json(args.save, result)
+    save(args.save, result)
     return 0
 
 

@@ -13,13 +13,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from provenance import save, start_environment
+
 from fedrt.api.asked import read_seeds
 from fedrt.cli import guarded
 from fedrt.experiments.paper import METHODS
-from fedrt.records.directory import environment
 from fedrt.scenario import load_scenario
 from fedrt.studies.estimates import estimate
-from fedrt.system.files import write_json
 
 PRESETS = ("cifar10-iid", "fmnist-iid", "femnist")
 EXACT_LINKS = "fedrt.policies.fedrt_plus:exact_links"
@@ -58,7 +58,7 @@ def run() -> int:
     args = parser.parse_args()
     seeds = read_seeds(args.seeds)
     data: dict[str, Any] = {"command": " ".join(sys.argv), "seeds": seeds}
-    data |= {"environment": environment(), "cases": {}}
+    data |= {"environment": start_environment(), "cases": {}}
     for choice, presets in cases().items():
         own = data["cases"].setdefault(choice, {})
         for preset, (scenario, settings, policies) in presets.items():
@@ -72,8 +72,7 @@ def run() -> int:
             }
             said = ", ".join(f"{name} {value:.2f} h" for name, value in hours.items())
             print(f"{choice}: {preset}: {said}", flush=True)
-            if args.save:
-                write_json(args.save, data)
+            save(args.save, data)
     return 0
 
 

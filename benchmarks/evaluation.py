@@ -20,7 +20,8 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from control import commit, machine, summary
+from control import summary
+from provenance import save
 
 from fedrt.data.catalogue import load_dataset
 from fedrt.learning.engines.samples import TensorSamples
@@ -28,7 +29,6 @@ from fedrt.learning.evaluate import Evaluate, make_evaluation
 from fedrt.learning.models.architectures import make_model
 from fedrt.learning.models.flat import FlatModel
 from fedrt.learning.tasks import Classification
-from fedrt.system.files import write_json
 
 MODELS = {"lenet5": "fmnist", "resnet20": "cifar10", "small-cnn": "digits"}
 FORMS = {"lenet5": "direct", "resnet20": "grouped", "small-cnn": "grouped"}
@@ -76,14 +76,11 @@ def main() -> None:
     torch.set_num_threads(args.threads)
     result = {
         "command": f"python benchmarks/evaluation.py {' '.join(sys.argv[1:])}",
-        "machine": machine(),
-        "commit": commit(),
         "threads": args.threads,
         "models": {name: compare(name, data, args) for name, data in MODELS.items()},
     }
     print(json.dumps(result, indent=2))
-    if args.save:
-        write_json(args.save, result)
+    save(args.save, result)
 
 
 if __name__ == "__main__":

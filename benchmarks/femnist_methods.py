@@ -12,7 +12,6 @@ instead, to see that the script runs.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 import time
@@ -20,15 +19,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from provenance import earlier, save, start_environment
 
 from fedrt.cli import guarded
 from fedrt.learning.setup import make_setup
 from fedrt.learning.trainer import Trainer
 from fedrt.policies import make_policy
-from fedrt.records.directory import environment
 from fedrt.runs.loop import simulate_rounds
 from fedrt.scenario import load_scenario
-from fedrt.system.files import write_json
 from fedrt.world.simulated import SimulatedWorld
 
 LAST, DIGITS = 10, 5
@@ -101,8 +99,7 @@ def run_all() -> int:
             source = "quickstart" if args.quick else "paper/femnist"
             given = METHODS[name] + (QUICK if args.quick else ())
             own[seed] = train(source, given, "fedrt", int(seed), args)
-            if args.save:
-                write_json(args.save, data)
+            save(args.save, data)
             plain = methods.get("plain SGD", {}).get(seed, {}).get("last_mean")
             print(f"seed {seed}: {name}: {in_words(own[seed], plain)}", flush=True)
     return 0
@@ -123,8 +120,8 @@ def options(description: str) -> argparse.ArgumentParser:
 
 def saved(path: Path | None) -> dict[str, Any]:
     """What a file of results holds already; this command and machine."""
-    data = json.loads(path.read_text()) if path and path.exists() else {}
-    return data | {"command": " ".join(sys.argv), "environment": environment()}
+    about = {"command": " ".join(sys.argv), "environment": start_environment()}
+    return (earlier(path) or {}) | about
 
 
 def in_words(found: dict[str, Any], plain: float | None = None) -> str:

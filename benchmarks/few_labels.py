@@ -12,10 +12,10 @@ from __future__ import annotations
 import sys
 
 from femnist_methods import QUICK, in_words, options, saved, train
+from provenance import save
 
 from fedrt.cli import guarded
 from fedrt.experiments.cells import FEW_LABELS
-from fedrt.system.files import write_json
 
 CURES = {
     "gossip int8": ("learning.gossip=int8",),
@@ -47,8 +47,7 @@ def run_all() -> int:
             else:
                 source, given = column.scenario, (*column.settings, *CURES[name])
             found[seed] = train(source, given, "fedrt-joint", int(seed), args)
-            if args.save:
-                write_json(args.save, data)
+            save(args.save, data)
             print(f"{column.name}, seed {seed}, {name}: {in_words(found[seed])}", flush=True)
     return 0
 

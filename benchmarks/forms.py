@@ -18,7 +18,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(1, str(Path(__file__).resolve().parent / "peers"))
 
-from control import commit, machine, summary
+from control import summary
+from provenance import save
 from run import LIMITS
 from training import SEED, SHAPES, Task, random_dataset, split_evenly, versions
 
@@ -26,7 +27,6 @@ from fedrt.learning.setup import make_stacked
 from fedrt.learning.stacked.engine import StackedEngine
 from fedrt.learning.stacked.tuning import choose, measure
 from fedrt.scenario.load import load_scenario
-from fedrt.system.files import write_json
 
 
 def compare(name: str, devices: int, repeats: int) -> dict[str, Any]:
@@ -64,17 +64,14 @@ def main() -> None:
     args = parser.parse_args()
     result = {
         "command": f"python benchmarks/forms.py {' '.join(sys.argv[1:])}".strip(),
-        "machine": machine(),
         "instructions": {name: os.environ[name] for name in LIMITS if name in os.environ},
         "versions": versions("torch", "numpy", "numba"),
-        "commit": commit(),
         **compare(args.model, args.devices, args.repeats),
     }
     for key, row in result["step"].items():
         print(f"{key:28} {1000 * row['median_s']:8.2f} ms  n={row['n']}")
     print("chosen:", *result["chosen"], sep="\n  ")
-    if args.save:
-        write_json(args.save, result)
+    save(args.save, result)
 
 
 if __name__ == "__main__":

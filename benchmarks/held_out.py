@@ -10,7 +10,6 @@ the table of docs/beyond.md from the file.
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import os
 import sys
@@ -18,10 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from beyond import PLUS, budget, line, run
+from provenance import earlier, save, start_environment
 
 from fedrt.cli import guarded
-from fedrt.records.directory import environment
-from fedrt.system.files import write_json
 
 PRESETS = {
     "CIFAR-10 IID": "paper/cifar10-iid",
@@ -59,13 +57,10 @@ def run_all() -> int:
     parser.add_argument("--save", type=Path)
     parser.add_argument("--only", default="", help="worlds whose name has this in it")
     args = parser.parse_args()
-    now = environment()
     data: dict[str, Any] = {"command": " ".join(sys.argv), "seeds": list(SEEDS)}
-    data |= {"environment": now, "worlds": {TITLE: {}}}
-    if args.save and args.save.exists():
-        before = json.loads(args.save.read_text())
-        if before["environment"]["source"] == now["source"]:
-            data["worlds"] = before["worlds"]
+    data |= {"environment": start_environment(), "worlds": {TITLE: {}}}
+    if before := earlier(args.save):
+        data["worlds"] = before["worlds"]
     own = data["worlds"][TITLE]
     with multiprocessing.get_context("spawn").Pool(args.jobs) as pool:
         for title, preset in PRESETS.items():
@@ -75,8 +70,7 @@ def run_all() -> int:
                     continue
                 if name not in own:
                     own[name] = joined(pool.map(one_seed, [(words, s) for s in SEEDS], 1))
-                    if args.save:
-                        write_json(args.save, data)
+                    save(args.save, data)
                 print(f"{name}: {line(own[name], 'fedrt-plus', list(SEEDS))}", flush=True)
     return 0
 

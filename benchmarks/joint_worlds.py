@@ -25,13 +25,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from provenance import save, start_environment
 from random_worlds import MOST_BEHIND, MOST_OFTEN, OFTEN_BEHIND, TOLERANCE, random_world, words
 
 from fedrt.errors import FedrtError
 from fedrt.policies import make_policy
-from fedrt.records.directory import environment
 from fedrt.runs.loop import make_world, simulate_rounds
-from fedrt.system.files import write_json
 
 OURS, REFERENCE = "fedrt-joint", "fedrt"
 RIVALS = (REFERENCE, "ce-fedavg", "fedrt-plus")
@@ -177,10 +176,10 @@ def main() -> int:
     for name, value in data.items():
         print(name, value, flush=True)
     if args.save:
-        whole = {"seed": args.seed, "environment": environment()}
+        whole = {"seed": args.seed, "environment": start_environment()}
         if args.rivals:
             whole["rivals"] = earlier.get("rivals") or earlier["environment"]
-        write_json(args.save, whole | {"summary": data, "worlds": worlds})
+        save(args.save, whole | {"summary": data, "worlds": worlds})
     lines = broken_claims(data)
     for line in lines:
         print(f"does not hold: {line}", file=sys.stderr)

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 from law_worlds import LAWS, add_law, in_batches, log_uniform, saved_worlds
+from provenance import save, start_environment
 
 from fedrt.bound.distances import stand_in_distances
 from fedrt.bound.whole_run import hindsight_bound
@@ -34,12 +35,10 @@ from fedrt.cost.round import price
 from fedrt.errors import FedrtError
 from fedrt.ledger import Ledger
 from fedrt.plan import Gossip, Plan, plan_problems
-from fedrt.records.directory import environment
 from fedrt.rounds import as_planned
 from fedrt.scenario.load import read_scenario
 from fedrt.scenario.tables.toml_text import toml_text
 from fedrt.studies.bound import beyond_limits, bound_world, run_policy
-from fedrt.system.files import write_json
 from fedrt.world.observation import Observation
 from fedrt.world.simulated import SimulatedWorld
 
@@ -243,8 +242,8 @@ def main() -> int:
             data = summary(worlds)
             if args.save and tasks:
                 head = {"command": " ".join(sys.argv), "seed": args.seed}
-                head |= {"environment": environment(), "summary": data}
-                write_json(args.save, head | {"worlds": worlds})
+                head |= {"environment": start_environment(), "summary": data}
+                save(args.save, head | {"worlds": worlds})
     for law, value in data.items():
         print(law, value, flush=True)
     broken = {law: value["broken"] for law, value in data.items() if value["broken"]}

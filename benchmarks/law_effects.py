@@ -16,16 +16,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from provenance import save, start_environment
 
 from fedrt.api.asked import read_seeds
 from fedrt.cli import guarded
 from fedrt.ledger import Books
 from fedrt.plan import Plan
 from fedrt.policies.fedrt import FedRT
-from fedrt.records.directory import environment
 from fedrt.scenario import load_scenario
 from fedrt.studies.estimates import estimate
-from fedrt.system.files import write_json
 from fedrt.world.observation import Observation
 
 AMPLE = ("fleet.energy_j_per_edge_round=2.0",)
@@ -102,7 +101,7 @@ def run() -> int:
     args = parser.parse_args()
     seeds = read_seeds(args.seeds)
     data: dict[str, Any] = {"command": " ".join(sys.argv), "seeds": seeds}
-    data |= {"environment": environment(), "cases": {}}
+    data |= {"environment": start_environment(), "cases": {}}
     for case, (settings, policies) in CASES.items():
         own = data["cases"].setdefault(case, {"settings": list(settings)})
         for preset, (source, budget) in PRESETS.items():
@@ -113,8 +112,7 @@ def run() -> int:
                 for name, runs in results.items()
             }
             print(f"{case}: {preset}: {_said(data['cases'], own[preset], preset)}", flush=True)
-            if args.save:
-                write_json(args.save, data)
+            save(args.save, data)
     return 0
 
 

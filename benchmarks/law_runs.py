@@ -26,9 +26,7 @@ import joint_worlds
 import numpy as np
 import random_worlds
 from law_worlds import LAWS, in_batches, saved_worlds
-
-from fedrt.records.directory import environment
-from fedrt.system.files import write_json
+from provenance import save, start_environment
 
 REFERENCE, PLUS, JOINT = "fedrt", "fedrt-plus", "fedrt-joint"
 CODEC = "int4"
@@ -138,8 +136,8 @@ def main() -> int:
             data = summary(worlds)
             if args.save and tasks:
                 head = {"command": " ".join(sys.argv), "seed": args.seed}
-                head |= {"environment": environment(), "summary": data}
-                write_json(args.save, head | {"worlds": worlds})
+                head |= {"environment": start_environment(), "summary": data}
+                save(args.save, head | {"worlds": worlds})
     for law, value in data.items():
         print(law, value, flush=True)
     lines = broken_claims(data)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from provenance import earlier
 
 Table = dict[str, Any]
 Generator = np.random.Generator
@@ -110,10 +110,8 @@ LAWS: dict[str, Callable[[Generator, Table], None]] = {
 
 def saved_worlds(file: Path | None) -> list[Table]:
     """The worlds that an earlier run has saved, none if there is no file."""
-    if file is None or not file.exists():
-        return []
-    worlds: list[Table] = json.loads(file.read_text())["worlds"]
-    return worlds
+    before = earlier(file)
+    return before["worlds"] if before else []
 
 
 def in_batches(worlds: int, size: int = 20) -> list[range]:

@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Browser, sync_playwright
+from provenance import save, start_environment
 
 from fedrt.cli import main as fedrt
-from fedrt.records.directory import environment
 
 POLICIES = "fedrt,static-r,static-t,ce-fedavg,mll-sgd"
 CASES = {
@@ -156,9 +156,8 @@ def main() -> None:
             print(json.dumps(results[-1]), file=sys.stderr)
         version = browser.version
         browser.close()
-    whole = {"environment": environment() | {"chromium": version}, "results": results}
-    if args.save:
-        args.save.write_text(json.dumps(whole, indent=2) + "\n")
+    whole = {"environment": start_environment() | {"chromium": version}, "results": results}
+    save(args.save, whole)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
 import os
 import subprocess
 import sys
@@ -162,10 +161,9 @@ def main() -> None:
         both = f"{row['old_s']:.4g} s, {row['new_s']:.4g} s"
         print(f"{job}: {both}, ratio {row['ratio']:.3f} ({spread})", flush=True)
     if args.save is not None:
-        from control import commit, machine
+        from provenance import save
 
-        whole = {"command": " ".join(sys.argv), "machine": machine(), "commit": commit()}
-        args.save.write_text(json.dumps(whole | {"jobs": found}, indent=1) + "\n")
+        save(args.save, {"command": " ".join(sys.argv), "jobs": found})
 
 
 if __name__ == "__main__":

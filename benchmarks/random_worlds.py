@@ -27,15 +27,14 @@ from typing import Any
 
 import numpy as np
 from law_worlds import add_law, log_uniform
+from provenance import save, start_environment
 
 from fedrt.errors import FedrtError
 from fedrt.policies import make_policy
-from fedrt.records.directory import environment
 from fedrt.runs.loop import make_world, simulate_rounds
 from fedrt.scenario import Scenario
 from fedrt.scenario.load import read_scenario
 from fedrt.scenario.tables.toml_text import toml_text
-from fedrt.system.files import write_json
 
 OURS, REFERENCE = "fedrt-plus", "fedrt"
 RIVALS = (REFERENCE, "static-r", "static-t", "ce-fedavg")
@@ -381,14 +380,13 @@ def main() -> int:
             sys.stdout.flush()
     data = {
         "command": " ".join(sys.argv),
-        "environment": environment(),
+        "environment": start_environment(),
         "seed": args.seed,
         "summary": summary(found),
         "worlds": found,
     }
     print(data["summary"])
-    if args.save:
-        write_json(args.save, data)
+    save(args.save, data)
     broken = broken_claims(data["summary"])
     for line in broken:
         print(f"does not hold: {line}")

@@ -24,8 +24,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(1, str(Path(__file__).resolve().parent / "peers"))
 
-from control import commit, machine, summary
+from control import summary
 from memory import tree_memory_mb
+from provenance import save
 from run import take_priority
 from training import (
     RATES,
@@ -165,15 +166,11 @@ def main() -> None:
     kept = {key: value for key, value in vars(args).items() if key not in ("save", "data_dir")}
     results = {
         "command": "python benchmarks/rounds.py " + " ".join(sys.argv[1:]),
-        "machine": machine(),
-        "commit": commit(),
         "config": kept,
     }
     results |= {"devices": devices, "controller": controller}[args.what](args)
     print(json.dumps(results, indent=1))
-    if args.save:
-        args.save.parent.mkdir(parents=True, exist_ok=True)
-        args.save.write_text(json.dumps(results, indent=1) + "\n")
+    save(args.save, results)
 
 
 if __name__ == "__main__":

@@ -205,21 +205,16 @@ def main() -> None:
     parser.add_argument("--data-dir", default=os.environ.get("FEDRT_DATA", ""))
     parser.add_argument("--save", type=Path)
     args = parser.parse_args()
-    from control import commit, machine
+    from provenance import save
 
     does: dict[str, Callable[[argparse.Namespace], dict[str, Any]]]
     does = {"engines": engines, "fleet": fleet}
-    load = os.getloadavg()[0]
     result = {
         "command": f"python benchmarks/scaling.py {' '.join(sys.argv[1:])}",
-        "machine": machine(),
-        "commit": commit(),
-        "load_before": load,
         args.what: does[args.what](args),
     }
     print(json.dumps(result, indent=2))
-    if args.save:
-        args.save.write_text(json.dumps(result, indent=2) + "\n")
+    save(args.save, result)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from typing import Any
 os.environ["OMP_NUM_THREADS"] = "1"  # as every party has; before torch is loaded
 
 import numpy as np
-from devices_fleet import machine
+from provenance import save, start_environment
 
 import fedrt
 from fedrt.records.columns.measured import by_the_clock_s
@@ -175,8 +175,7 @@ def main() -> None:
         savings(found["runs"])
         for policy, run in found["runs"].items():
             print(f"{policy}: saved {run['saved']:.1%}, predicted {run['predicted_saved']:.1%}")
-        if args.save is not None:
-            args.save.write_text(json.dumps(found, indent=1) + "\n")
+        save(args.save, found)
         if args.tables is not None:
             keep_tables(folder, policies, args.tables)
 
@@ -184,7 +183,7 @@ def main() -> None:
 def all_runs(folder: Path, policies: Sequence[str], rounds: int) -> dict[str, Any]:
     """What was calibrated, and the runs of all policies, of wrong cycles and without a pace."""
     (folder / "calibration").mkdir(parents=True)
-    found: dict[str, Any] = {"machine": machine(), "rounds": rounds}
+    found: dict[str, Any] = {"environment": start_environment(), "rounds": rounds}
     found["calibration"] = measures = calibrated(folder / "calibration")
     print(f"calibrated: {measures['cycles_per_sample']:.4g} cycles per sample", flush=True)
     trial = [*settings_of(measures), f"rounds.global_rounds={OVERHEAD_ROUNDS}"]

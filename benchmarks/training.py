@@ -15,7 +15,6 @@ measured where neither is given.
 from __future__ import annotations
 
 import argparse
-import json
 import platform
 import sys
 import time
@@ -32,8 +31,9 @@ from numpy.typing import NDArray
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(1, str(Path(__file__).resolve().parent / "peers"))
 
-from control import commit, machine, summary
+from control import summary
 from memory import tree_memory_mb
+from provenance import save, start_environment
 
 from fedrt.data.batches import Batches
 from fedrt.data.catalogue import Dataset
@@ -334,14 +334,11 @@ def main() -> None:
         device=args.device,
     )
     limit = args.agreement or AGREEMENT[args.dtype]
-    hardware = machine()
-    if args.device.startswith("cuda"):
-        hardware["gpu"] = torch.cuda.get_device_name()
+    gpu = {"gpu": torch.cuda.get_device_name()} if args.device.startswith("cuda") else {}
     results: dict[str, Any] = {
         "command": "python benchmarks/training.py " + " ".join(sys.argv[1:]),
-        "machine": hardware,
+        "environment": start_environment(**gpu),
         "versions": versions("torch", "numpy", "triton"),
-        "commit": commit(),
         "config": {key: value for key, value in vars(args).items() if key != "save"}
         | {"agreement": limit, "learning_rate": task.learning_rate}
         | {"threads": torch.get_num_threads(), "seed": SEED},
@@ -362,9 +359,7 @@ def main() -> None:
             show(results)
     except FedrtError as error:
         raise SystemExit(str(error)) from error
-    if args.save:
-        args.save.parent.mkdir(parents=True, exist_ok=True)
-        args.save.write_text(json.dumps(results, indent=1) + "\n")
+    save(args.save, results)
 
 
 if __name__ == "__main__":

@@ -126,6 +126,16 @@ def test_a_single_edge_has_no_links():
     assert answer["status"] == "optimal"
 
 
+@pytest.mark.parametrize("limit", [1e-4, 1e-3, 1e-2, 0.1])
+def test_a_choice_of_codecs_is_never_called_optimal(limit):
+    """Codecs and links are chosen alternately: nothing proves that no other choice is faster."""
+    state = changed(schema_version=2, codecs=["int3", "int4", "int8"], distortion_limit=limit)
+    answer = plan_round(state, "fedrt-joint")
+    assert answer["status"] == "feasible"
+    codecs = {device["codec"] for edge in answer["edges"] for device in edge["devices"]}
+    assert codecs <= {"int3", "int4", "int8"}
+
+
 @pytest.mark.parametrize("allowance", [0, -3.5, 1e-9])
 @pytest.mark.parametrize("policy", POLICY_NAMES)
 def test_an_allowance_that_cannot_be_met(policy, allowance):

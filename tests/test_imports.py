@@ -70,7 +70,6 @@ HOMES = {
     "cryptography": {"devices"},
     "wandb": {"callbacks"},
     "matplotlib": {"report"},
-    "plotly": {"report"},
     "playwright": set(),
     "numba": {"system", "learning"},
     "sklearn": {"data"},

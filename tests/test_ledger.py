@@ -68,6 +68,12 @@ def test_the_part_of_the_books_of_those_that_take_part():
     assert_array_equal(pace.rounds_left, [2, 4])
     assert_array_equal(part.pace("paper").rounds_left, [2.5, 5.5])
     assert (pace.t, pace.r, pace.edge_rounds) == (0, 1, 2)
+    assert_array_equal(pace.budget_j, [12, np.inf])
+    assert_array_equal(pace.spent_j, [2, 4])
+    assert (pace.most_rounds_left, pace.time_s) == (5, 0)
+    for left in (4, 3, 2, 1):
+        books = books.charge(outcome_of(np.zeros(4), np.array([5.0, 7.0])))
+        assert PartOfBooks(books, np.array([1, 3])).pace("exact").most_rounds_left == left
 
 
 def test_nobody_writes_in_the_books():

@@ -7,12 +7,14 @@ from functools import partial
 from typing import Any
 
 import bench_blocks
+import gap_blocks
 import gossip_blocks
 import joint_blocks
 import law_blocks
 import law_world_blocks
 import learned_blocks
 import plus_blocks
+import provenance_blocks
 import settings_page
 import testbed_blocks
 import training_blocks
@@ -127,7 +129,15 @@ def peers(name: str) -> str:
         times = "1" if each == "fedrt" else f"{side.times_fedrt:.2f}"
         spread = f"{side.median_s:.2f} ({side.q1_s:.2f} to {side.q3_s:.2f})"
         lines.append(f"| {words} | {spread} | {side.n} | {times} | {asked} |")
-    return _text(lines)
+    return _text([*lines, "", _busy(measured(name))])
+
+
+def _busy(data: Any) -> str:
+    """How busy the machine was, and which priority the sides had: what a table must not hide."""
+    load = data.environment["load_average"][0] if "environment" in data else data.load_before
+    nice = data.config["nice"]
+    priority = "the usual priority" if nice is None else f"`nice {nice}`"
+    return f"Load average of the machine when it began: {load:.0f}; all sides with {priority}."
 
 
 FORMS = {
@@ -193,5 +203,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "control": control,
     "forms": forms,
     **bench_blocks.BLOCKS,
+    **gap_blocks.BLOCKS,
+    **provenance_blocks.BLOCKS,
     **{path.stem: partial(peers, path.stem) for path in MEASURED.glob("peers*.json")},
 }

@@ -65,6 +65,8 @@ class Trained:
         accuracy = accuracy[~np.isnan(accuracy)]
         self.name: str = kept.about["cell"]
         self.best, self.final = float(accuracy.max()), float(accuracy[-1])
+        self.best_of_half = float(accuracy[::-2].max())
+        """The best of every second evaluation, the last among them."""
         self.late = late_mean(accuracy)
         """Mean of the last evaluations."""
         self.apart = float(kept.rounds["consensus"].mean())
@@ -178,6 +180,12 @@ def is_there(name: str) -> bool:
 def below_average(name: str) -> float:
     """Points that the edge models' own accuracy is below their average's, late in a run."""
     return cell(name).late - cell(name).edges_late
+
+
+def best_missed(column: str) -> float:
+    """Points of best accuracy that every second evaluation misses, mean over a column's cells."""
+    cells = [cell(f"{column}/{policy}-{seed}") for policy in METHODS for seed in SEEDS]
+    return float(np.mean([each.best - each.best_of_half for each in cells if not each.taken_over]))
 
 
 def augmentation_points() -> float | str:
@@ -295,6 +303,7 @@ def namespace() -> dict[str, Any]:
         energies_against_fedrt,
         cifar10_energy_ratios,
         below_average,
+        best_missed,
         late_change,
         mean_hours,
         law_cost,

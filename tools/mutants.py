@@ -3,9 +3,11 @@
     python tools/mutants.py --count 200 --seed 0 --jobs 2 --out benchmarks/results/mutants.json
     python tools/mutants.py --all
     python tools/mutants.py --files src/fedrt/ledger.py --all
+    python tools/mutants.py --folders bench testbed --tests tests/bench tests/testbed --count 40
     python tools/mutants.py --short
 
-The sample is keyed by the seed and by each mutant's own text: a change elsewhere moves nobody.
+The sample has mutants of every folder of `src/fedrt` and is keyed by the seed and by each mutant's
+own text: a change elsewhere moves the last place of a folder at most.
 Every mutant is shown to the tests that enter its function, the quickest first, in a copy of the
 tree, so that neither the tree nor caches are ever left mutated. A mutant that survives either
 shows a hole in the tests, or is equivalent: then `tests/mutants_equivalent.json` says why.
@@ -38,14 +40,15 @@ SHORT = ROOT / "tests" / "mutants_short.json"
 LEAST_KILLED = 0.95
 FEW = 20
 """Below this many the share says nothing."""
-AREAS = (
-    *("control", "bound", "cost", "ledger.py", "rounds.py", "policies", "data", "learning"),
-    *("world", "runs"),
-)
 SPEED_ALONE = ("learning/stacked/tuning.py", "learning/stacked/compiled.py", "learning/board.py")
 """Files that decide how quickly something is computed and never what: not in the sample."""
 DOWNLOADS = ("data/hub.py", "data/originals.py")
 """Files that bring data sets here: their tests are of files and sockets."""
+GENERATED = ("devices/wire/messages_pb2.py",)
+"""Files written by the compiler of the protocol."""
+IN_FLOWER = ("flower/client.py", "flower/server.py")
+"""Files that only `make test-flower` runs, with Flower beside the environment."""
+NOT_DRAWN = (*SPEED_ALONE, *DOWNLOADS, *GENERATED, *IN_FLOWER)
 SEARCH_PATHS = {
     "bound/kernel.py": None,
     "bound/search.py": ("share_to_end_at", "price_seconds"),
@@ -63,11 +66,23 @@ CHOICES_OF_SPEED = {
     "learning/stacked/tuning_cache.py": None,
 }
 """Functions that choose among ways to the same numbers; empty: the module's own lines."""
-TESTS = (
-    *("tests/control", "tests/bound", "tests/cost", "tests/world", "tests/policies", "tests/data"),
-    *("tests/learning", "tests/runs", "tests/test_ledger.py", "tests/test_decision.py"),
-    *("tests/studies/test_estimate.py", "tests/studies/test_training.py"),
+OF_THE_MACHINE = (
+    *("tests/testbed/test_run.py", "tests/testbed/test_boards.py", "tests/testbed/test_network.py"),
+    *("tests/testbed/test_unenforced.py", "tests/devices/actuators/test_kills.py"),
+    *("tests/devices/actuators/test_tc.py", "tests/devices/actuators/test_machine.py"),
 )
+"""Tests that change this machine's network and control groups: no mutant is to do that."""
+OF_MODULES = (
+    *("tests/test_ledger.py", "tests/test_decision.py", "tests/test_decision_gossip.py"),
+    *("tests/test_messages.py", "tests/test_seeding.py"),
+)
+SHOWN = tuple(
+    str(path.relative_to(ROOT))
+    for folder in sorted((ROOT / "src" / "fedrt").iterdir())
+    for path in sorted((ROOT / "tests" / folder.name).rglob("test_*.py"))
+)
+TESTS = tuple(test for test in (*SHOWN, *OF_MODULES) if test not in OF_THE_MACHINE)
+"""The tests of the folders of `src/fedrt` and of the modules beside them."""
 SHORT_TESTS = (
     "tests/control/topology/test_consensus.py",
     "tests/control/mixing/test_weights.py",
@@ -80,15 +95,12 @@ ONE_IN = {"arguments swapped": 4}
 
 
 def find_mutants(files: Sequence[str]) -> list[Mutant]:
-    """All mutants of the files, or of the areas."""
+    """All mutants of the files, or of all that are drawn from."""
     source = ROOT / "src" / "fedrt"
     paths = [ROOT / file for file in files]
     if not paths:
-        left_out = {source / name for name in (*SPEED_ALONE, *DOWNLOADS)}
-        for area in AREAS:
-            where = source / area
-            paths += sorted(where.rglob("*.py")) if where.is_dir() else [where]
-        paths = [path for path in paths if path not in left_out]
+        left_out = {source / name for name in NOT_DRAWN}
+        paths = [path for path in sorted(source.rglob("*.py")) if path not in left_out]
     siblings = siblings_of([path.read_bytes() for path in sorted(source.rglob("*.py"))])
     found = []
     for path in paths:
@@ -100,18 +112,37 @@ def find_mutants(files: Sequence[str]) -> list[Mutant]:
     return found
 
 
-def draw(mutants: list[Mutant], count: int | None, seed: int) -> list[Mutant]:
-    """A sample of so many, or all, in an order of its own."""
+def folder_of(mutant: Mutant) -> str:
+    """The folder of `src/fedrt` that a mutant is in; empty for the modules beside the folders."""
+    parts = Path(mutant.file).parts
+    return parts[2] if len(parts) > 3 else ""
+
+
+def draw(mutants: Sequence[Mutant], count: int | None, seed: int) -> list[Mutant]:
+    """A sample of so many, or all, in an order of its own.
+
+    Places go to the folders as seats go to parties (Sainte-Lague), with the square root of a
+    folder's number of mutants as its votes: each folder has its share, and a large one not all.
+    """
 
     def luck(mutant: Mutant) -> float:
         text = f"{seed} {mutant.key}"
         drawn = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()) / 2**64
         return drawn if count is None else drawn * ONE_IN.get(mutant.kind, 1)
 
-    chosen: list[Mutant] = []
+    by_folder: dict[str, list[Mutant]] = {}
     for mutant in sorted(mutants, key=luck):
+        by_folder.setdefault(folder_of(mutant), []).append(mutant)
+    places = [
+        ((place + 0.5) / len(members) ** 0.5, folder, place)
+        for folder, members in by_folder.items()
+        for place in range(len(members))
+    ]
+    chosen: list[Mutant] = []
+    for _, folder, place in sorted(places):
         if count is not None and len(chosen) == count:
             break
+        mutant = by_folder[folder][place]
         if compiles(mutant.apply((ROOT / mutant.file).read_bytes())):
             chosen.append(mutant)
     return chosen
@@ -152,6 +183,7 @@ def summarise(found: Found, known: dict[str, str]) -> dict[str, Any]:
         "mutants": len(found),
         "killed": len(found) - len(alive),
         "killed_share": round(1 - len(alive) / len(found), 4) if found else 1.0,
+        "by_folder": folder_counts(found),
         "equivalent": sum(row["equivalent"] is not None for row in rows),
         "holes": sum(row["equivalent"] is None for row in rows),
         "killed_though_known_as_equivalent": [key for key in dead if key in known],
@@ -164,6 +196,16 @@ def summarise(found: Found, known: dict[str, str]) -> dict[str, Any]:
     }
 
 
+def folder_counts(verdicts: Found) -> dict[str, dict[str, int]]:
+    """For each folder, how many of its mutants were tested and how many of them killed."""
+    counts: dict[str, dict[str, int]] = {}
+    for mutant, verdict in verdicts:
+        row = counts.setdefault(folder_of(mutant) or "modules", {"mutants": 0, "killed": 0})
+        row["mutants"] += 1
+        row["killed"] += verdict.outcome not in ("survived", "unreached")
+    return dict(sorted(counts.items()))
+
+
 def parse() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -172,6 +214,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--all", action="store_true", help="every mutant there is (hours)")
     parser.add_argument("--short", action="store_true", help="the few that CI shows to a few tests")
     parser.add_argument("--files", nargs="+", default=[], help="of these source files alone")
+    parser.add_argument("--folders", nargs="+", default=[], help="of these folders of src/fedrt")
     parser.add_argument("--tests", nargs="+", default=TESTS, help="the tests to show them to")
     parser.add_argument(
         "--most-s", type=float, default=25.0, help="CPU seconds of tests that a mutant is shown to"
@@ -189,6 +232,8 @@ def main() -> int:
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
     everything = find_mutants(args.files)
+    if args.folders:
+        everything = [mutant for mutant in everything if folder_of(mutant) in args.folders]
     if args.short:
         mutants, args.tests = named(everything, SHORT), SHORT_TESTS
     else:

@@ -247,11 +247,12 @@ def plus_said() -> str:
             f"Beyond the paper, in five settings without training: `fedrt-plus` takes"
             f" {_range(times, '.0f')} % less time",
             f"than `fedrt` (mean of {seeds} seeds; worst of {count} worlds {worst:+.1f} %)"
-            f" at {_range(joules, '.0f')} % less energy, and",
-            f"stays {above[0]:.1f} to {above[-1]:.1f} % above a bound that no plan can beat, median"
-            f" {above[len(above) // 2]:.1f} %. Trained in the same",
-            f"settings, the mean accuracy of the last ten evaluations is {min(late):+.2f} to"
-            f" {max(late):+.2f} points from `fedrt`'s;",
+            f" at {_range(joules, '.0f')} % less energy, and stays {above[0]:.1f} to"
+            f" {above[-1]:.1f} % above a lower bound",
+            "on plans of the same work within `fedrt`'s contraction and energy, median"
+            f" {above[len(above) // 2]:.1f} %. Trained in the same settings, the mean",
+            f"accuracy of the last ten evaluations is {min(late):+.2f} to {max(late):+.2f} points"
+            " from `fedrt`'s;",
             f"{alone} of the {len(trained)} settings rest on one seed"
             " ([docs/beyond.md](docs/beyond.md)).",
         ]

@@ -29,9 +29,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(HERE.parent))
 
-from control import commit, machine, summary  # noqa: E402
-
-from fedrt.system.files import write_text  # noqa: E402
+from control import summary  # noqa: E402
+from provenance import save, start_environment  # noqa: E402
 
 PEERS = {"pfl": ROOT / ".venv-pfl", "flower": ROOT / ".venv-flower"}
 SIDES = {
@@ -177,12 +176,6 @@ def show(rows: dict[str, Any]) -> None:
         )
 
 
-def save(file: Path, results: dict[str, Any]) -> None:
-    """Write the results, whole or not at all."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    write_text(file, json.dumps(results, indent=1) + "\n")
-
-
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--setup", action="store_true", help="make the peers' environments, stop")
@@ -214,9 +207,8 @@ def main() -> None:
         take_priority(args.nice)
     results: dict[str, Any] = {
         "command": "python benchmarks/peers/run.py " + " ".join(sys.argv[1:]),
-        "machine": machine(),
+        "environment": start_environment(),
         "instructions": {name: os.environ[name] for name in LIMITS if name in os.environ},
-        "commit": commit(),
         "config": {key: value for key, value in vars(args).items() if key != "save"},
     }
     for title, value in results.items():
@@ -230,11 +222,9 @@ def main() -> None:
             results["worst_difference_float64"] = check(sides, job)
         except SideError as error:
             raise SystemExit(str(error)) from error
-        results["load_before"] = os.getloadavg()[0]
 
         def keep(rows: dict[str, Any]) -> None:
-            if args.save:
-                save(args.save, results | {"sides": rows})
+            save(args.save, results | {"sides": rows})
 
         show(take_turns(sides, job, args.repeats, args.rounds, keep))
 

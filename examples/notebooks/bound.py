@@ -1,7 +1,9 @@
 """How much is left: the hindsight bound.
 
-No plan can beat this time in a world, even one that knows the future. So it says how far from the
-best a policy is at most.
+No plan of the same work beats this time in a world, even one that knows the future: one that
+trains as much on every device, mixes the models as far as `fedrt` does and spends no more energy
+than the budgets, or than `fedrt` where that cannot keep them. So it says how far from the best of
+these plans a policy is at most.
 """
 
 import pandas as pd

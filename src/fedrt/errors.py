@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 MOST_LINES = 200
+LONGEST_LINE = 1000
 
 
 class FedrtError(Exception):
@@ -47,11 +48,28 @@ class InfeasibleError(FedrtError):
     exit_code = 3
 
 
+class UnfinishedError(FedrtError):
+    """Raised where training has ended, but its summary cannot be written: it can be resumed."""
+
+    def __init__(self, line: str, exit_code: int) -> None:
+        self.exit_code = exit_code
+        super().__init__(line)
+
+
 def printable(text: str) -> str:
     """The text with control characters replaced, so that it cannot affect the terminal."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+
+
+def one_line(text: str, most: int = LONGEST_LINE) -> str:
+    """A text of somebody else's on one line of limited length, without control characters.
+
+    It cannot pose as a further line, nor command the terminal that shows it.
+    """
+    found = printable(" ".join(text[: 4 * most].split()))
+    return found if len(found) <= most else f"{found[: most - 3]}..."
 
 
 def reason(error: BaseException) -> str:

@@ -15,8 +15,8 @@ from fedrt.errors import InputError
 from fedrt.registry import ACCURACY as ACCURACY
 from fedrt.registry import TASKS
 from fedrt.registry import Measure as Measure
+from fedrt.scenario.entries import make_own
 from fedrt.scenario.model import Custom, Learning
-from fedrt.system.plugins import load_plugin
 from fedrt.validation import Real
 
 BETTER = ("higher", "lower")
@@ -27,6 +27,8 @@ KEY = "measure"
 """Where a summary names its measure, if that is not accuracy."""
 FURTHER = "further_measures"
 """Where it has the last values of those besides, by name."""
+TASK_METHODS = ("losses", "output_shape")
+"""What every task of a user's own must have."""
 ON_DEVICES = ("device_", "tuned_")
 """How columns begin that are about devices' own samples."""
 
@@ -36,11 +38,11 @@ MEASURES = {name: entry.measures for name, entry in TASKS.items()}
 
 
 def measures_of(learning: Learning) -> tuple[Measure, ...]:
-    """The measures of a scenario's task; those of a user's own are read from its class."""
+    """The measures of a scenario's task; a user's own is made for it, as training makes it."""
     chosen = learning.task or "classification"
     if isinstance(chosen, Custom):
-        field = "scenario.learning.task"
-        return own_measures(load_plugin(chosen.kind, field), f"{field} = {chosen.kind!r}")
+        own = make_own(chosen, "task", TASK_METHODS)
+        return own_measures(own.entry, own.name)
     return MEASURES[chosen if isinstance(chosen, str) else chosen.kind]
 
 

@@ -27,7 +27,7 @@ SCALE_BYTES = 2
 TOP_K = 0.01
 """The share of an update's numbers that `top-k` sends where nothing else is given."""
 PLACE_BYTES, VALUE_BYTES = 4, 4
-"""Of a number that `top-k` sends: its place and its value."""
+"""Of a number that `top-k` sends: its place and its value, a float32."""
 
 
 def numbers_sent(numbers: int, share: float | None = None) -> int:
@@ -67,6 +67,8 @@ class CodecEntry(UpdateEntry):
     """Whether numbers are rounded to levels of a scale that every block of them has."""
     body_bytes: Callable[[int, float | None], int] | None = None
     """The bytes after the header from the number of numbers and the share."""
+    header_bytes: int = HEADER_BYTES
+    """The bytes before those of the numbers."""
     selectable: bool = True
     """Whether a policy may choose it for an upload."""
     gossips: bool = True
@@ -98,12 +100,14 @@ CODECS = {
     ),
 }
 """The shipped codecs. tests/test_messages.py computes the distortions again."""
-NONE = "none"
-UPLOADS = {NONE: UpdateEntry("", gives=MESSAGE), **CODECS}
-"""What `learning.upload` may name; `none`: models are sent as they are."""
+UNCOMPRESSED = "none"
+"""A message of the numbers alone, as float32 without a header."""
+_WHOLE = CodecEntry("fedrt.learning.codecs.floats:Uncompressed", bits=32, header_bytes=0)
+UPLOADS = {UNCOMPRESSED: _WHOLE, **CODECS}
+"""How an upload may be sent."""
 SELECTABLE = tuple(name for name in reversed(CODECS) if CODECS[name].selectable)
 """The codecs that a policy may choose, few bits first."""
-GOSSIP_CODECS = (NONE, *(name for name, codec in CODECS.items() if codec.gossips))
+GOSSIP_CODECS = (UNCOMPRESSED, *(name for name, codec in CODECS.items() if codec.gossips))
 """How edge servers may send each other their models; `none`: as they are."""
 LADDER = tuple(
     name
@@ -173,19 +177,19 @@ def message_bytes(codec: str, numbers: int, share: float | None = None) -> int:
         user = user_codec(codec)
         with own_code(f"scenario.control.codecs = {shown(codec)}"):
             return int(user.message_bytes(numbers))
-    facts = CODECS[codec]
+    facts = UPLOADS[codec]
     if facts.body_bytes is not None:
-        return HEADER_BYTES + facts.body_bytes(numbers, share)
+        return facts.header_bytes + facts.body_bytes(numbers, share)
     assert facts.bits is not None
     scales = SCALE_BYTES * -(-numbers // BLOCK) if facts.blocks else 0
-    return HEADER_BYTES + scales + -(-facts.bits * numbers // 8)
+    return facts.header_bytes + scales + -(-facts.bits * numbers // 8)
 
 
 def distortion(codec: str, share: float | None = None) -> float:
     """The expected squared error of a message over the squared norm of what it codes."""
     if ":" in codec:
         return float(user_codec(codec).distortion)
-    lost = CODECS[codec].distortion
+    lost = UPLOADS[codec].distortion
     return lost(share) if callable(lost) else lost
 
 

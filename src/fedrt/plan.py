@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.graph import is_connected, parts_of, same_parts
-from fedrt.messages import GOSSIP_CODECS, LADDER
+from fedrt.messages import GOSSIP_CODECS, LADDER, UNCOMPRESSED
 from fedrt.quantities import GOSSIP_STEPS
 from fedrt.scenario.sizes import message_bits
 from fedrt.system.lazy import make_callable
@@ -150,8 +150,12 @@ def upload_bits(plan: Plan, seen: Observation) -> NDArray[np.float64]:
     """The bits of each device's message under a plan; those of a device left out mean nothing."""
     if plan.codec is None or seen.menu is None:
         return seen.upload_bits
-    bits: NDArray[np.float64] = seen.menu.bits[np.where(plan.trained, plan.codec, 0)]
-    return bits if seen.least_bits is None else np.maximum(bits, seen.least_bits)
+    chosen = np.where(plan.trained, plan.codec, 0)
+    bits: NDArray[np.float64] = seen.menu.bits[chosen]
+    if seen.least_bits is None:
+        return bits
+    whole = np.array(seen.menu.names)[chosen] == UNCOMPRESSED
+    return np.where(whole, bits, np.maximum(bits, seen.least_bits))
 
 
 def upload_codecs(plan: Plan, seen: Observation) -> NDArray[np.str_]:
@@ -170,7 +174,8 @@ def upload_codecs(plan: Plan, seen: Observation) -> NDArray[np.str_]:
         more = menu.bits[0] / factor - message_bits(menu.names[0], seen.model_bits)
         ladder = np.array([message_bits(name, seen.model_bits) + more for name in LADDER])
         place = np.abs(seen.least_bits[:, None] - ladder * factor).argmin(axis=1)
-        names = np.where(seen.least_bits > menu.bits[chosen], np.array(LADDER)[place], names)
+        up = (seen.least_bits > menu.bits[chosen]) & (names != UNCOMPRESSED)
+        names = np.where(up, np.array(LADDER)[place], names)
     return np.where(plan.trained, names, "")
 
 

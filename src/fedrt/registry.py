@@ -67,12 +67,16 @@ class Measure:
         """Whether a value is as good as a target."""
         return value >= target if self.higher_is_better else value <= target
 
-    def say(self, value: float, digits: int = 2) -> str:
-        """A value in words."""
+    def say(self, value: float | None, digits: int = 2) -> str:
+        """A value in words; `-` where no evaluation gave a number."""
+        if value is None:
+            return "-"
         return f"{value:.{digits}%}" if self.is_share else f"{value:.4g}"
 
-    def say_difference(self, value: float) -> str:
+    def say_difference(self, value: float | None) -> str:
         """The difference of two values in words; of shares in percentage points."""
+        if value is None:
+            return "-"
         text = f"{100 * value:+.2f}" if self.is_share else f"{value:+.3g}"
         return text[1:] if float(text) == 0 else text
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from torch import nn
 
 import fedrt
 from fedrt.cli import main
+from fedrt.errors import InputError
+from fedrt.learning.exporting import Inputs
 
 SMALL = "rounds={global_rounds=2,edge_rounds=1,local_steps=5,gossip_steps=1}"
 
@@ -51,6 +54,32 @@ def plain(tmp_path_factory):
     out = tmp_path_factory.mktemp("plain") / "run"
     options = {"engine": "sequential", "device": "cpu", "progress": False}
     return fedrt.run(tiny(SMALL, "rounds.global_rounds=1"), out=out, **options)
+
+
+@pytest.mark.parametrize("kind", ["channels first", "one sample", "tensor, channels last", "words"])
+def test_samples_of_another_layout_are_one_line(run, kind):
+    x = images()[2]
+    samples, line = {
+        "channels first": (np.moveaxis(x, -1, 1), "of shape (100, 2, 4, 6): must have the shape"),
+        "one sample": (x[0], "of shape (4, 6, 2): must have the shape (n, 4, 6, 2); arrays"),
+        "tensor, channels last": (torch.from_numpy(x), "(100, 4, 6, 2): must have the shape (n, 2"),
+        "words": (["a", "b"], "`samples`: must be an array of numbers"),
+    }[kind]
+    with pytest.raises(InputError, match=re.escape(line)):
+        run.inputs(samples)
+    for good in (x, x.tolist(), raw()):
+        assert run.inputs(good).shape == (100, 2, 4, 6)
+
+
+def test_tokens_are_whole_numbers():
+    tokens = Inputs((5,), 9, (0.0,), (1.0,), bytes=False, images=False, integers=True)
+    assert tokens.tensor(np.zeros((3, 5), int)).shape == (3, 5)
+    with pytest.raises(InputError, match="must be whole numbers, as the run's data are"):
+        tokens.tensor(np.zeros((3, 5)))
+    with pytest.raises(InputError, match=r"of shape \(\): must have the shape \(n, 5\)$"):
+        tokens.tensor(3)
+    with pytest.raises(InputError, match="must be an array of numbers"):
+        tokens.tensor([[1, 2], [3]])
 
 
 def accuracy(outputs):

@@ -109,3 +109,36 @@ def test_a_single_percent_is_near():
     assert scored(near)[0]["standing"]["digits"]["near"]
     far = OUTCOMES | {"greedy": [outcome(108.0), outcome(118.0)]}
     assert not scored(far)[0]["standing"]["digits"]["near"]
+
+
+def test_a_summary_is_over_all_worlds_with_a_score():
+    """Fedrt-plus is 15 % above the bound of `digits` and 30 % above that of `ring`.
+
+    It spends a half of what fedrt does, and in `ring` a quarter; in `city`, without a bound, a half
+    again, and it is first there as well. It overspends in `ring` alone, on one seed, within limits.
+    """
+    bounds = BOUNDS | {
+        "ring": {
+            str(seed): {"time_s": 200.0, "digest": world_digest(load_world("ring"), seed)}
+            for seed in (0, 1)
+        }
+    }
+    ring = {
+        "fedrt-plus": [outcome(250.0, over_j=1.0, energy_j=0.5), outcome(270.0, energy_j=0.5)],
+        "fedrt": [outcome(240.0, energy_j=2.0), outcome(260.0, energy_j=2.0)],
+    }
+    both = {name: OUTCOMES[name] for name in ring}
+    data = bench_data({"digits": both, "ring": ring, "city": both}, (0, 1), bounds)
+    own = data["summary"]["fedrt-plus"]
+    assert own["worlds"] == 3
+    assert own["above_bound_mean"] == pytest.approx((0.15 + 0.3) / 2)
+    assert own["above_bound_most"] == pytest.approx(0.3)
+    assert own["most_on"] == "ring"
+    assert own["energy_ratio"] == pytest.approx((0.5 + 0.25 + 0.5) / 3)
+    assert (own["first"], own["over_budget_worlds"], own["over_limit_worlds"]) == (2, 1, 0)
+    # In `digits` 130 and 140 s, in `ring` 240 and 260: 35 % and 25 % above.
+    fedrt = data["summary"]["fedrt"]
+    assert fedrt["above_bound_mean"] == pytest.approx((0.35 + 0.25) / 2)
+    assert (fedrt["above_bound_most"], fedrt["most_on"]) == (pytest.approx(0.35), "digits")
+    assert fedrt["first"] == 1
+    assert [data["worlds"][name]["overspends"] for name in data["worlds"]] == [False, True, False]

@@ -40,7 +40,8 @@ def random_plan_s(world, menu, limit_j, rng):
     """Seconds of a whole run with random codecs, shares of energy and links; inf if over limits."""
     rounds, total_s = world.scenario.rounds, 0.0
     shares = rng.dirichlet(np.full(rounds.global_rounds * rounds.edge_rounds, 5.0))
-    bits = message_bits(gossip_codec(menu, "none"), world.model_bits, world.buffer_bits)
+    sizes = (world.model_bits, world.buffer_bits)
+    bits = message_bits(gossip_codec(menu, "none", *sizes), *sizes)
     for t in range(rounds.global_rounds):
         elapsed_s = np.zeros(world.fleet.num_edges)
         for r in range(rounds.edge_rounds):

@@ -12,6 +12,7 @@ from support.states import DEVICE_LAWS, LAWS, random_state
 from fedrt.cli import main
 from fedrt.decision import plan_round, read_state
 from fedrt.errors import InputError
+from fedrt.scenario.sizes import message_bits
 from fedrt.world.laws import PAPER
 
 
@@ -212,6 +213,22 @@ def test_an_edge_with_fewer_blocks_than_devices_is_named():
     rest = "has 3 whole blocks of block_hz = 260000 for 4 devices: must be one for each"
     edges = [c for c in range(5) if c != 2]
     assert caught.value.lines == [f"state.edges[{c}].bandwidth_hz = 1e+06: {rest}" for c in edges]
+
+
+def test_just_enough_blocks_are_enough():
+    """1e6 Hz are four blocks of 0.25e6 Hz for four devices."""
+    assert read_state(changed(block_hz=0.25e6)).seen.laws.block_hz == 0.25e6
+
+
+@pytest.mark.parametrize("factor", [None, 1.25])
+def test_messages_of_a_menu_have_headers_only_where_the_state_gives_them(factor):
+    given = {} if factor is None else {"header_factor": factor}
+    seen = read_state(changed(codecs=["int4", "int8"], distortion_limit=0.1, **given)).seen
+    bits = dict(zip(seen.menu.names, seen.menu.bits, strict=True))
+    for name in ("int4", "int8"):
+        by_hand = message_bits(name, seen.model_bits, 0.0) * (factor or 1.0)
+        assert bits[name] == pytest.approx(by_hand, rel=1e-12)
+    assert seen.menu.limit == 0.1
 
 
 def test_half_the_power_is_sent_at():

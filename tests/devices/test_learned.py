@@ -9,7 +9,7 @@ import pytest
 from support.parties import six
 
 from fedrt.devices.coordinator.executor import RemoteExecutor
-from fedrt.devices.coordinator.learned import GossipStep, Learned, latency_of
+from fedrt.devices.coordinator.learned import LAST, GossipStep, Learned, Multiple, latency_of
 from fedrt.policies import make_policy
 from fedrt.runs.executor import SimulatedExecutor
 from fedrt.runs.loop import run_rounds
@@ -33,6 +33,16 @@ def test_a_straight_line_worked_by_hand():
     assert [each.at for each in learned.backhaul] == [2, 2, -1]
 
 
+def test_a_message_takes_as_long_as_the_slower_of_two_servers_lets_it():
+    """Medians 2, 0.5 and, without a report, 1: every pair has the greater of its two."""
+    learned = Learned(2, 3)
+    for ratio in (1.9, 2.0, 50.0):
+        learned.backhaul[0].add(ratio, 0)
+    learned.backhaul[1].add(0.5, 0)
+    by_hand = [[2.0, 2.0, 2.0], [2.0, 0.5, 1.0], [2.0, 1.0, 1.0]]
+    np.testing.assert_array_equal(learned.backhaul_factor(), by_hand)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_noise_and_a_few_steps_that_went_wrong_change_little(seed):
     draw = np.random.default_rng(seed)
@@ -40,6 +50,37 @@ def test_noise_and_a_few_steps_that_went_wrong_change_little(seed):
     y = (0.06 + 1.1 * x) * draw.uniform(0.95, 1.05, 20)
     y[draw.choice(20, 3, replace=False)] *= 5
     assert latency_of(gossips(x, y)) == pytest.approx(0.06, abs=0.02)
+
+
+def test_a_multiple_is_the_median_of_the_last_five_that_can_be_believed():
+    """Of 9, 1, 2, 4, 3 and 7 the first is forgotten: 1, 2, 3, 4, 7 have the median 3."""
+    multiple = Multiple()
+    assert (multiple.value, multiple.spread, multiple.at) == (1.0, 0.0, -1)
+    for now, ratio in enumerate((9.0, 1.0, 2.0, 4.0, 3.0, 7.0)):
+        multiple.add(ratio, now)
+    assert len(multiple.seen) == LAST
+    assert (multiple.value, multiple.spread, multiple.at) == (3.0, 6.0, 5)
+    for nonsense in (0.0, -1.0, np.nan, np.inf):
+        multiple.add(nonsense, 9)
+    assert (multiple.value, multiple.at) == (3.0, 5)
+    for ratio in (1e9, 1e9, 1e9, 1e-9, 1e-9):
+        multiple.add(ratio, 10)
+    assert (multiple.value, multiple.spread) == (1e3, 1e3 - 1e-3)
+
+
+def test_what_is_learned_is_shown_with_its_spread_and_its_age():
+    learned = Learned(2, 1)
+    learned.upload[1].add(1.5, 3)
+    learned.upload[1].add(1.1, 7)
+    table = learned.table(10)
+    assert table["upload"][0] == {"value": 1.0, "spread": 0.0, "age": -1}
+    assert table["upload"][1] == pytest.approx({"value": 1.3, "spread": 0.4, "age": 3})
+    assert [len(table[name]) for name in ("cycles", "upload", "backhaul")] == [2, 2, 1]
+    np.testing.assert_allclose(learned.upload_of(np.array([1, 0])), [1.3, 1.0])
+    np.testing.assert_allclose(learned.cycles_of(np.array([1])), [1.0])
+    assert learned.overhead_s == 0.0
+    learned.beyond_s.extend([0.1, 0.4, 0.2])
+    assert learned.overhead_s == 0.2
 
 
 @pytest.mark.parametrize(

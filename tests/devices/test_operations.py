@@ -60,6 +60,20 @@ def test_a_party_says_that_it_is_well():
     assert answer.endswith("\r\n\r\nok\n")
 
 
+def test_the_port_of_the_metrics_is_noted_as_the_system_may_choose_it(caplog):
+    async def main():
+        metrics = Metrics("edge-0", lambda: NUMBERS)
+        try:
+            return await metrics.start("0")
+        finally:
+            await metrics.close()
+
+    with caplog.at_level("INFO"):
+        port = within(main())
+    lines = [record.getMessage() for record in caplog.records]
+    assert any(f":{port}/metrics" in line for line in lines)
+
+
 def test_metrics_are_what_prometheus_reads():
     from prometheus_client.parser import text_string_to_metric_families
 

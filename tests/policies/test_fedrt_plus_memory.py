@@ -109,3 +109,22 @@ def test_a_plan_that_mixes_worse_than_the_limit_says_so():
     assert keeps(0.24, replace(gossip, weights=None))
     # The consensus limit counts as well: without links nothing bridges a distance.
     assert not keeps(0.26, replace(gossip, links=np.zeros((3, 3), dtype=bool)))
+
+
+def test_a_run_whose_budgets_just_last_at_the_lowest_frequency_keeps_them():
+    """Uploads take no energy: 3.0144e10 cycles at 2 GHz and 1e-29 F take 0.60288 J a round.
+
+    After every edge round there is just enough for those that are still to come.
+    """
+    need_j = 1e-29 * 94.2e6 * 32 * 10 / 2 * 2e9**2
+    settings = (
+        "fleet.capacitance=1e-29",
+        "fleet.tx_power_w=0",
+        f"fleet.energy_j_per_edge_round={need_j * (1 + 1e-7)!r}",
+    )
+    world = make_world(tiny(*settings), 0)
+    for done in simulate_rounds(world, FedRTPlus()):
+        for turn in done.edge_rounds:
+            assert turn.plan.status == "feasible"
+            np.testing.assert_allclose(turn.plan.cpu_hz, 2e9, rtol=1e-3)
+    assert done.last.after.overspent_j.sum() == 0

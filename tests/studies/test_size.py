@@ -216,11 +216,6 @@ def test_strict_budgets_that_cannot_be_met_count_as_failing(capsys, tmp_path):
         ("1h", "control.mixing=1..2", "--vary control.mixing: must be a setting that is a number"),
         ("1h", "fleet.num_edges=1.5..3", "--vary fleet.num_edges=1.5..3: must be two whole"),
         ("1h", "fleet.num_edges=31..40", "no fleet.num_edges from 31 to 40 can run: "),
-        (
-            "1s",
-            "backhaul.scale=0.5..2",
-            "no backhaul.scale from 0.5 to 2 makes the deadline of 1 s",
-        ),
     ],
 )
 def test_bad_input_is_one_line_and_nothing_is_written(
@@ -236,7 +231,8 @@ def test_bad_input_is_one_line_and_nothing_is_written(
     assert [path.name for path in tmp_path.rglob("*")] in ([], ["runs"])
 
 
-def test_an_unreachable_deadline_names_the_best_reachable(capsys):
+def test_an_unreachable_deadline_names_the_best_reachable(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
     args = ["size", "quickstart", "--deadline", "1s", "--vary", "backhaul.scale=0.5..2"]
     assert main([*args, *SHORT_ARGS]) == 2
     best = worst_time_s("backhaul.scale=2.0")
@@ -362,13 +358,12 @@ def test_a_deadline_made_by_overspending_alone_is_refused_with_its_price(
     args = ["size", "quickstart", "--deadline", "1h", *vary]
     assert main(args) == 2
     out, err = capsys.readouterr()
-    assert out == ""
+    assert "no: in time, but " in out
     assert err.startswith(
         "no fleet.energy_j_per_edge_round from 0.001 to 0.03 makes the deadline of 60.00 min within"
         " every device's budget: 0.03 takes "
     )
     assert " devices over budget by " in err
-    assert list(tmp_path.rglob("*.json")) == []
     assert main([*args, "--allow-overspend", "--out", "out"]) == 0
     data = json.loads((tmp_path / "out" / "size.json").read_text())
     devices = data["policies"]["fedrt-plus"]["over_budget_devices"]["mean"]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fedrt.api.folders import in_folder
 from fedrt.errors import InputError
+from fedrt.system import files
 from fedrt.system.files import TakenError, free_name, gone_unless, new_folder, whole_folder
 
 
@@ -76,3 +80,46 @@ def test_a_fresh_folder_goes_if_it_has_nothing_to_show(fresh, sign, stays, tmp_p
     with pytest.raises(InputError), gone_unless(folder, sign, fresh=fresh):
         raise InputError("no")
     assert folder.exists() == bool(stays)
+
+
+@pytest.fixture
+def umask():
+    """Sets the process's umask for a test."""
+    before = os.umask(0o022)
+    yield os.umask
+    os.umask(before)
+
+
+def modes(folder):
+    return {p.name: stat.S_IMODE(p.stat().st_mode) for p in (folder, *folder.rglob("*"))}
+
+
+def write_all_kinds(folder):
+    files.make_folder(folder / "outer" / "inner", parents=True)
+    with files.whole_folder(folder / "outer" / "whole") as made:
+        files.write_text(made / "text", "x")
+    files.write_alone(folder / "outer" / "alone", b"x")
+    files.write_arrays(folder / "outer" / "arrays", {"x": np.zeros(1)})
+    return modes(folder / "outer")
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o022, 0o027, 0o077])
+def test_files_and_folders_are_as_wide_as_the_umask_and_private_ones_the_owners(
+    tmp_path, umask, mask
+):
+    umask(mask)
+    found = write_all_kinds(tmp_path)
+    assert {found[name] for name in ("outer", "inner", "whole")} == {0o777 & ~mask}
+    assert {found[name] for name in ("text", "alone", "arrays")} == {0o666 & ~mask}
+    with files.private_files():
+        own = write_all_kinds(tmp_path / "own")
+    assert {own[name] for name in ("outer", "inner", "whole")} == {0o700}
+    assert {own[name] for name in ("text", "alone", "arrays")} == {0o600}
+
+
+def test_a_private_folder_that_was_wider_is_not_any_more(tmp_path, umask):
+    umask(0o022)
+    (tmp_path / "state").mkdir()
+    with files.private_files():
+        files.make_folder(tmp_path / "state")
+    assert modes(tmp_path / "state") == {"state": 0o700}

@@ -76,6 +76,42 @@ def test_a_sample_is_keyed_by_the_seed_and_by_what_is_drawn():
     assert mutants.draw(alone, 10, 0) == own[:10]
 
 
+def test_places_of_a_sample_go_by_the_root_of_a_folders_mutants(tmp_path, monkeypatch):
+    """Of 4, 16 and 36 mutants, with the roots 2, 4 and 6, twelve places: 2, 4 and 6 of them.
+
+    The first three are one for each: 0.5 / 2 and 1.5 / 6 are equal, and go by the folder's name.
+    """
+    monkeypatch.setattr(mutants, "ROOT", tmp_path)
+    everything = []
+    for folder, count in (("a", 4), ("b/inner", 16), ("c", 36)):
+        file = tmp_path / "src" / "fedrt" / folder / "one.py"
+        file.parent.mkdir(parents=True)
+        file.write_text("".join(f"x{i} = y + z\n" for i in range(count)))
+        everything += mutants_of(str(file.relative_to(tmp_path)), file.read_bytes(), {})
+    assert len(everything) == 56
+
+    def places(count: int) -> list[int]:
+        drawn = [mutants.folder_of(mutant) for mutant in mutants.draw(everything, count, 0)]
+        return [drawn.count(folder) for folder in "abc"]
+
+    assert places(12) == [2, 4, 6]
+    assert places(3) == [1, 1, 1]
+    assert places(56) == [4, 16, 36]
+
+
+def test_a_sample_of_two_hundred_has_mutants_of_every_folder():
+    source = mutants.ROOT / "src" / "fedrt"
+    folders = {path.name for path in source.iterdir() if any(path.rglob("*.py"))}
+    drawn = mutants.draw(mutants.find_mutants([]), 200, 0)
+    assert len(drawn) == 200
+    assert {mutants.folder_of(mutant) for mutant in drawn} == {"", *folders}
+    # And every folder's own tests are among those that are run.
+    assert {test.split("/")[1] for test in mutants.TESTS} >= folders
+    for test in (*mutants.TESTS, *mutants.OF_THE_MACHINE):
+        assert (mutants.ROOT / test).is_file()
+    assert not {*mutants.TESTS} & {*mutants.OF_THE_MACHINE}
+
+
 def test_the_lists_say_why_and_name_mutants_that_exist():
     known, short = (json.loads(path.read_text()) for path in (mutants.EQUIVALENT, mutants.SHORT))
     assert all(len(why) > 20 for why in known.values())
@@ -94,7 +130,7 @@ def test_what_is_not_drawn_is_there():
     there = {(mutant.file, mutant.function) for mutant in found}
     for file, functions in left_out.items():
         assert there.issuperset((f"src/fedrt/{file}", name) for name in functions or ())
-    for file in (*mutants.SPEED_ALONE, *mutants.DOWNLOADS):
+    for file in mutants.NOT_DRAWN:
         assert (mutants.ROOT / "src" / "fedrt" / file).is_file()
 
 
@@ -105,6 +141,7 @@ def test_what_was_found_is_summed_up(capsys):
     why = {drawn[38].key: "for a reason", drawn[39].key: "for another"}
     summary = mutants.summarise(found, why)
     assert (summary["mutants"], summary["killed"], summary["equivalent"]) == (40, 38, 2)
+    assert summary["by_folder"] == {"modules": {"mutants": 40, "killed": 38}}
     assert mutants.tell(summary) == 0
     # A survivor without a reason, too many survivors, a reason that does not hold.
     assert mutants.tell(mutants.summarise(found, {drawn[38].key: "for a reason"})) == 1

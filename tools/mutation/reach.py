@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import json
+import resource
 import sys
 import threading
 import time
@@ -56,7 +57,10 @@ class Recorder:
         event.register("numba:compile", self.compiling)
 
     def _own_cpu_s(self) -> float:
-        return time.process_time() - self.compiling.cpu_s
+        """Of this process without compiling, and of the processes that it has waited for."""
+        children = resource.getrusage(resource.RUSAGE_CHILDREN)
+        waited_s = children.ru_utime + children.ru_stime
+        return time.process_time() + waited_s - self.compiling.cpu_s
 
     def _enter(self, frame: FrameType, event: str, arg: object) -> None:
         if event == "call":

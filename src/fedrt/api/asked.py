@@ -58,11 +58,15 @@ class Objects:
     def add_all(self, scenario: Scenario) -> None:
         """Add the objects in a scenario; an error if two of them have one name."""
         for path in _given_paths(table_of(scenario)):
-            known = self.found.get(path)
-            if known is not None and known.thing is not path.offer.thing:
-                name = path.partition(":")[2]
-                raise InputError(f"scenario: two different objects are named {name}: rename one")
-            self.add(path)
+            self.add_alone(path)
+
+    def add_alone(self, path: GivenPath) -> None:
+        """Add an object by its path; an error if another object has the same."""
+        known = self.found.get(path)
+        if known is not None and known.thing is not path.offer.thing:
+            name = path.partition(":")[2]
+            raise InputError(f"scenario: two different objects are named {name}: rename one")
+        self.add(path)
 
     def name(self, thing: Any) -> str:
         """The path of an object among others, which may have the same name."""
@@ -139,11 +143,28 @@ def check_list(words: list[str], text: str, name: str) -> list[str]:
     return words
 
 
-def read_settings(given: Settings) -> list[str]:
-    """Settings as texts like `section.key=value`, from these or from a table of them."""
+def read_settings(given: Settings, objects: Objects) -> list[str]:
+    """Settings as texts like `section.key=value`, from these or from a table of them.
+
+    Objects in a table are added to `objects`; their paths stand in the texts.
+    """
     if not isinstance(given, Mapping):
         return [given] if isinstance(given, str) else list(given)
+    for path in _given_paths(plain(given)):
+        objects.add_alone(path)
     return [f"{key}={value_text(value)}" for key, value in given.items()]
+
+
+def load_with(source: Source, settings: Settings, objects: Objects) -> Scenario:
+    """A scenario with settings applied, which holds the objects that stand in their table."""
+    scenario = load_scenario(source, read_settings(settings, objects))
+    for key, value in settings.items() if isinstance(settings, Mapping) else ():
+        value = plain(value)
+        if any(True for _ in _given_paths({key: value})):
+            for name in reversed(key.split(".")):
+                value = {name: value}
+            scenario = scenario.with_(**value)
+    return scenario
 
 
 def value_text(value: Any) -> str:
@@ -173,7 +194,7 @@ def read_scenario_asked(
     rounds: int | None = None,
 ) -> Scenario:
     """The scenario that is asked for, with the model, data and rounds that were given."""
-    scenario = load_scenario(source or "quickstart", read_settings(settings))
+    scenario = load_with(source or "quickstart", settings, objects)
     changed: dict[str, Any] = {}
     if model is not None:
         changed.setdefault("learning", {})["model"] = model

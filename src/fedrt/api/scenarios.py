@@ -7,17 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
-from fedrt.api.asked import Objects, PolicyLike, Settings, read_policy, read_settings
+from fedrt.api.asked import Objects, PolicyLike, Settings, load_with, read_policy
 from fedrt.api.folders import Place
 from fedrt.api.session import note
 from fedrt.decision.answer import plan_round
 from fedrt.decision.state import RoundState, load_state, read_state
 from fedrt.policies import make_policy
 from fedrt.policies.base import uses_contraction_limit
-from fedrt.scenario import Scenario, load_scenario
+from fedrt.scenario import Scenario
 from fedrt.scenario.classes import with_setting
 from fedrt.scenario.load import Source
 from fedrt.scenario.model import MEASURED
+from fedrt.scenario.sizes import size_notes
 from fedrt.scenario.tables.fields import PerDevice
 from fedrt.scenario.tables.layers import plain, without_none
 from fedrt.settings import Sections
@@ -39,7 +40,7 @@ def scenario(
     if source is None:
         named = {"name": "scenario", "description": "", **sections}
         return Scenario.read(without_none(plain(named)))
-    found = load_scenario(source, read_settings(settings))
+    found = load_with(source, settings, Objects())
     return found.with_(**sections) if sections else found
 
 
@@ -48,13 +49,14 @@ def check(source: Source, settings: Settings = ()) -> Scenario:
 
     Traces are read, tables of measured energies too; an error says all that is wrong.
     """
-    found = load_scenario(source, read_settings(settings))
+    found = load_with(source, settings, Objects())
     made = found
     if found.needs_measuring:  # which takes the model and the data: any number does here
         learning = replace(found.learning, model_bits=1.0)
         fleet = with_setting(found.fleet, "cycles_per_sample", MEASURED, PerDevice(1.0, 1.0))
         made = replace(found, learning=learning, fleet=fleet)
-    for line in fleet_notes(made, SimulatedWorld(made, seed=0).fleet):
+    fleet = SimulatedWorld(made, seed=0).fleet
+    for line in (*size_notes(found.learning), *fleet_notes(made, fleet)):
         note(f"note: {line}")
     return found
 

@@ -1,4 +1,4 @@
-"""`fedrt.size` and `fedrt.bound`: what meets a deadline, and what no plan can undercut."""
+"""`fedrt.size` and `fedrt.bound`: what meets a deadline, and a lower bound on a run's time."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def size(
 
     `deadline` is a text such as `1h30m`, or seconds. `vary` is a setting and its range,
     `{"bandwidth.scale": "0.5..8"}` or `{"bandwidth.scale": (0.5, 8)}`. `policy` is `fedrt-plus`
-    unless another is given.
+    unless another is given. Where no value will do, `data["value"]` is None.
     """
     objects = Objects()
     source = source_of(scenario, objects, resume)
@@ -130,7 +130,7 @@ def _sized(request: Request, progress: bool) -> StudyResult:
                 overspend=asked["allow_overspend"],
                 kept=study.points,
             )
-            if found.answer is None:
+            if found.best.problem is not None:  # nothing has run
                 raise unreachable(found)
         save_size(study.out, found, policy, scenario.name, seeds)
     label, data = answer_label(found, policy), size_data(found, policy, scenario.name)
@@ -164,7 +164,12 @@ def bound(
     resume: Place | None = None,
     progress: bool = True,
 ) -> StudyResult:
-    """A time that no plan can undercut, and how far above it each policy is: `fedrt bound`.
+    """A lower bound on a run's time, and how far above it each policy is: `fedrt bound`.
+
+    No plan of the same work undercuts it: one that trains the scenario's local steps on every
+    device that takes part, keeps the consensus limit, leaves no more of the models' distances in
+    any round than `rho`, by default what `fedrt` leaves, and spends no more on any device than its
+    budget, or than `fedrt` where that cannot keep it. Plans of other work may be quicker.
 
     `run` is a result or a folder whose scenario, seed and distances are taken. `rho` is the most
     that a round's mixing may leave of the distances, or `"none"`.

@@ -27,6 +27,7 @@ from fedrt.api.session import command_text, note
 from fedrt.errors import InputError
 from fedrt.scenario import Scenario
 from fedrt.scenario.load import Source, base_text
+from fedrt.scenario.sizes import size_notes
 from fedrt.studies.study import (
     BASE,
     Points,
@@ -40,6 +41,8 @@ from fedrt.validation import shown
 
 Vary = Mapping[str, Any] | Sequence[str] | str
 
+MOST_NOTES = 3
+"""Notes about points of a study; more of them say the same."""
 TEXT = ""
 """Like any text that can be asked for (`requested`)."""
 
@@ -80,6 +83,9 @@ class Request:
         """
         asked = {"kind": self.kind, **self.asked}
         same, scenario = same_study(asked, scenarios, policies), scenarios[0]
+        lines = dict.fromkeys(line for each in scenarios for line in size_notes(each.learning))
+        for line in [*lines][:MOST_NOTES]:
+            note(f"note: {line}")
         if self.resume is None:
             base = base_text(self.source, self.settings)
             about = {**said, "command": command_text(self.kind)}
@@ -113,7 +119,7 @@ def requested(
     `given` is what the caller gave, `like` has something like each thing that is asked for.
     """
     if resume is None:
-        settings = read_settings(given["settings"])
+        settings = read_settings(given["settings"], objects)
         return Request(kind, source, settings, asked, given["out"], given["overwrite"])
     told = _without_objects(given, objects)
     names = [name for name, value in told.items() if value not in (None, (), [], "", False)]

@@ -30,7 +30,7 @@ from fedrt.api.folders import Place, again, in_folder, refuse_given
 from fedrt.api.results import ComparisonResult, RunResult
 from fedrt.api.session import command_text, note
 from fedrt.callbacks.base import check_callbacks
-from fedrt.errors import InputError
+from fedrt.errors import InputError, UnfinishedError
 from fedrt.policies import make_policy
 from fedrt.records.directory import read_opened, read_run
 from fedrt.records.foreign import refuse_links
@@ -334,7 +334,7 @@ def _trained(
             rounds = read_run(path).scenario.rounds.global_rounds
         with training_progress(rounds, quiet=not progress) as step:
             return carry_on(path, step, note, fresh=fresh, address=address, callbacks=callbacks)
-    except InputError:
+    except (InputError, UnfinishedError):
         if fresh and path.exists():
             note(f"what was trained before that is in {path}; {_mended(path)}")
         raise

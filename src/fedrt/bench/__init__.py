@@ -1,4 +1,4 @@
-"""The bench: every policy on the same fixed worlds, against what no plan can undercut."""
+"""The bench: every policy on the same fixed worlds, above a bound on plans of the same work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hindsight bound: a time that no plan of a whole run can undercut."""
+"""The hindsight bound: a time that no plan of the same work and limits undercuts in a run."""
 
 from __future__ import annotations
 

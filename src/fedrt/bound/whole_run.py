@@ -33,7 +33,7 @@ SETTLED = 1e-5
 
 @dataclass(frozen=True)
 class RelaxedRun:
-    """A run in the paper's form that no plan of the world can beat (`other_laws`)."""
+    """A run in the paper's form whose least time no plan of the world beats (`other_laws`)."""
 
     run: WholeRun
     fixed: Fixed
@@ -92,8 +92,8 @@ def round_links(
     """The links of every global round, each with a first cover of its possible choices."""
     steps, bits = world.scenario.rounds.gossip_steps, world.gossip_bits
     if menu is not None:
-        codec = gossip_codec(menu, world.gossip_codec)
-        bits = message_bits(codec, world.model_bits, world.buffer_bits)
+        sizes = (world.model_bits, world.buffer_bits)
+        bits = message_bits(gossip_codec(menu, world.gossip_codec, *sizes), *sizes)
         bits *= world.overheads.header_factor
     rounds = []
     limits = [None] * len(distances) if rho is None else np.broadcast_to(rho, len(distances))

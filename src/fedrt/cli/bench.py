@@ -1,4 +1,4 @@
-"""`fedrt bench`: every policy on fixed worlds, against what no plan can undercut."""
+"""`fedrt bench`: every policy on fixed worlds, above a lower bound on plans of the same work."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from fedrt.cli.parser import Commands, Parser, add_command, add_out, add_resume,
 
 def add(commands: Commands[Parser]) -> None:
     """Add the command to the parser."""
-    text = "every policy on fixed worlds, in percent above a time that no plan can undercut"
+    text = (
+        "every policy on fixed worlds, in percent above a time that no plan of the same work"
+        " undercuts within fedrt's contraction and energy"
+    )
     parser = add_command(commands, "bench", run, text)
     parser.add_argument(
         "--worlds", metavar="A,B,...", help="some of the bench's worlds; default: all"

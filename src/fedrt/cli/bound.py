@@ -1,4 +1,4 @@
-"""`fedrt bound`: the least time any plan could take, and each policy's distance to it."""
+"""`fedrt bound`: a lower bound on the time of plans of the same work, and policies above it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 def add(commands: Commands[Parser]) -> None:
     """Add the command to the parser."""
-    text = "a time that no plan can undercut, and how far above it each policy is"
+    text = (
+        "a time that no plan of the same work undercuts within fedrt's contraction and energy,"
+        " and how far above it each policy is"
+    )
     parser = add_command(commands, "bound", run, text)
     parser.add_argument("scenario", nargs="?", help="a shipped scenario or a TOML file")
     parser.add_argument(
@@ -36,7 +39,7 @@ def add(commands: Commands[Parser]) -> None:
         default=None,
         metavar="X",
         help="the most that a round's mixing may leave of the distances, or none;"
-        " default: the scenario's, else the median of policy fedrt",
+        " default: the scenario's, else what fedrt leaves in that round",
     )
     add_out(parser)
     parser.add_argument(

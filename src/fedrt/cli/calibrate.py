@@ -23,6 +23,9 @@ def add(commands: Commands[Parser]) -> None:
     parser.add_argument(
         "--repeats", type=int, default=3, metavar="N", help="of each measurement; default: 3"
     )
+    parser.add_argument(
+        "--anyway", action="store_true", help="write the class even where the fit is bad"
+    )
     parser.add_argument("--out", metavar="FILE", help="a new TOML file; default: standard output")
     add_who(parser)
 
@@ -32,7 +35,8 @@ def run(args: argparse.Namespace) -> None:
     import fedrt
 
     shares = None if args.shares is None else read_list(args.shares, "--shares")
-    asked = {name: getattr(args, name) for name in (*WHO, *OWN, "seconds", "repeats", "out")}
+    names = (*WHO, *OWN, "seconds", "repeats", "anyway", "out")
+    asked = {name: getattr(args, name) for name in names}
     found = fedrt.calibrate(args.name, shares=shares, **asked)
     if found.path is None:
         print(found.text(), end="")

@@ -15,6 +15,7 @@ def add(commands: Commands[Parser]) -> None:
     parser.add_argument(
         "scenario", nargs="?", metavar="SCENARIO", help="a TOML file or a shipped scenario"
     )
+    parser.add_argument("--name", metavar="NAME", default="coordinator", help="in its certificate")
     parser.add_argument(
         "--edges", metavar="HOST:PORT,...", help="of all edge servers, edge-0 first"
     )
@@ -43,7 +44,7 @@ def run(args: argparse.Namespace) -> None:
     """Run or go on with a run; print each global round and the outcome."""
     import fedrt
 
-    own = ("edges", "data", "policy", "out", "wait_s", "least_devices", "deadline_factor")
+    own = ("name", "edges", "data", "policy", "out", "wait_s", "least_devices", "deadline_factor")
     done = fedrt.coordinator(args.scenario, **given(args, *own, "least_deadline_s"))
     if done is None:
         print("coordinator: nothing is wrong")

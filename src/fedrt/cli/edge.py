@@ -14,6 +14,9 @@ def add(commands: Commands[Parser]) -> None:
     parser = add_command(commands, "edge", run, text)
     parser.add_argument("name", metavar="NAME", help="edge-0, edge-1, ... of the scenario")
     parser.add_argument("--listen", metavar="HOST:PORT", help="default: 127.0.0.1:7100")
+    parser.add_argument(
+        "--coordinator", metavar="NAME", help="whose orders it takes; default: coordinator"
+    )
     parser.add_argument("--scenario", metavar="FILE", help="a TOML file or a shipped scenario")
     parser.add_argument("--state", metavar="DIR", help="default: state/NAME")
     parser.add_argument(
@@ -33,7 +36,7 @@ def run(args: argparse.Namespace) -> None:
     """Serve until SIGTERM or Ctrl-C."""
     import fedrt
 
-    own = ("scenario", "listen", "state", "keep_updates", "bandwidth", "interface")
+    own = ("scenario", "listen", "coordinator", "state", "keep_updates", "bandwidth", "interface")
     settings = fedrt.edge(args.name, **given(args, *own))
     if args.check:
         print(f"{settings.name}: nothing is wrong")

@@ -54,9 +54,13 @@ def add(commands: Commands[Parser]) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Search; print the answer and all values tried, or JSON; save both and a figure."""
+    """Search; print the answer and all values tried, or JSON; save both and a figure.
+
+    Where no value will do, that is the error, after all of that.
+    """
     import fedrt
     from fedrt.report.tables import size_table
+    from fedrt.studies.size_answer import unreachable
 
     check_required(args)
     result = fedrt.size(
@@ -77,8 +81,11 @@ def run(args: argparse.Namespace) -> None:
     def show(out: Console) -> None:
         found, label, seeds = result.found
         out.print(size_table(found, seeds, label))
-        print(result.data["sentence"])
+        if found.answer is not None:
+            print(result.data["sentence"])
         if found.note is not None:
             print(f"note: {found.note}")
 
     show_study(result, args.json, show, "size")
+    if result.found[0].answer is None:
+        raise unreachable(result.found[0])

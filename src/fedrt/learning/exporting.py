@@ -82,11 +82,35 @@ class Inputs:
         return normalised(raw, mean, scale, self.bytes)
 
     def tensor(self, samples: Any, dtype: torch.dtype = torch.float32) -> Tensor:
-        """Raw samples in the layout of the data, images with their channels last, for the model."""
+        """Raw samples in the layout of the data, images with their channels last, for the model.
+
+        Tensors have the channels of images first.
+        """
         if isinstance(samples, Tensor):
+            self._check(samples.shape, self.shape, whole=not samples.dtype.is_floating_point)
             return self.normalise(samples, dtype)
-        array = np.moveaxis(samples, -1, 1) if self.images else np.asarray(samples)
+        try:
+            array = np.asarray(samples)
+        except ValueError:  # rows of different lengths
+            array = np.array(None)
+        if array.dtype.kind not in "biuf":
+            raise InputError("`samples`: must be an array of numbers")
+        layout = (*self.shape[1:], self.shape[0]) if self.images else self.shape
+        self._check(array.shape, layout, whole=array.dtype.kind != "f")
+        array = np.moveaxis(array, -1, 1) if self.images else array
         return self.normalise(torch.as_tensor(np.ascontiguousarray(array)), dtype)
+
+    def _check(self, found: tuple[int, ...], layout: tuple[int, ...], *, whole: bool) -> None:
+        """Raise an error about samples that are not of the run's shape and kind."""
+        if tuple(found[1:]) != layout or not found:
+            sides = ", ".join(map(str, layout))
+            order = "; arrays of images have their channels last, tensors first"
+            raise InputError(
+                f"`samples` of shape {tuple(found)}: must have the shape (n, {sides})"
+                f"{order if self.images else ''}"
+            )
+        if self.integers and not whole:
+            raise InputError("`samples`: must be whole numbers, as the run's data are")
 
 
 class FromRaw(nn.Module):

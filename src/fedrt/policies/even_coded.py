@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fedrt.control.coding.menu import is_longer, place_in
 from fedrt.errors import InputError
 from fedrt.ledger import Books, Horizon
 from fedrt.plan import Plan, coded_gossip_bits
@@ -20,7 +21,7 @@ from fedrt.world.observation import Observation
 
 @dataclass(frozen=True)
 class EvenCoded:
-    """CE-FedAvg with one codec for all uploads, and for gossip."""
+    """CE-FedAvg with one codec for all uploads, and for gossip; without one where it adds bits."""
 
     name: str
     codec: str
@@ -32,13 +33,13 @@ class EvenCoded:
         return True
 
     def plan(self, seen: Observation, books: Books) -> Plan:
-        menu = seen.menu
-        if menu is None or self.codec not in menu.names:
+        menu, sizes = seen.menu, (seen.model_bits, seen.buffer_bits)
+        place = None if menu is None else place_in(menu, self.codec, *sizes)
+        if menu is None or place is None:
             raise InputError(f"policy {self.name}: control.codecs must have {self.codec}")
-        place = menu.names.index(self.codec)
         bits = np.full(seen.num_devices, menu.bits[place])
         coded = replace(seen, upload_bits=bits)
-        gossips = seen.gossip_codec == "none"
+        gossips = seen.gossip_codec == "none" and not is_longer(self.codec, *sizes)
         if gossips:
             message = coded_gossip_bits(self.codec, seen)
             coded = replace(coded, gossip_codec=self.codec, gossip_bits=message)

@@ -59,9 +59,9 @@ class FedRTJoint(FedRTPlus):
             return super().plan(seen, books)
         menu = seen.menu
         bits = np.full(seen.num_devices, menu.bits[menu.uniform])
-        if seen.gossip_codec != "none":
+        codec = gossip_codec(menu, seen.gossip_codec, seen.model_bits, seen.buffer_bits)
+        if codec == seen.gossip_codec:
             return super().plan(replace(seen, upload_bits=bits), books)
-        codec = gossip_codec(menu, seen.gossip_codec)
         message = coded_gossip_bits(codec, seen)
         coded = replace(seen, upload_bits=bits, gossip_codec=codec, gossip_bits=message)
         plan = super().plan(coded, books)
@@ -78,6 +78,7 @@ class FedRTJoint(FedRTPlus):
         best = replace(best, codec=coding.uniform)
         if self.bits == "one":
             return best
+        best = replace(best, status=_status(best))
         end_s = _end_s(best, seen, books)
         for _ in range(TURNS):
             offset_s = books.elapsed_s + price(best, seen).backhaul_s

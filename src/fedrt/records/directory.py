@@ -61,6 +61,8 @@ SUMMARY = (
 TRAINED_SUMMARY = ("best_accuracy", "final_accuracy", "targets", "wall_s")
 """The entries of every summary, and the further ones of trained runs, judged by accuracy."""
 LIBRARIES = ("numpy", "numba", "pyarrow", "torch")
+SOURCES = (".", ":!results", ":!benchmarks/results", ":!docs", ":!*.md")
+"""The files of a checkout by which results may differ, for git: not results and pages."""
 LONGEST_NAME = 200
 """Characters of a run directory's name; systems take 255 bytes."""
 ROWS_IN_A_GROUP = 2**15
@@ -159,9 +161,8 @@ class RunDirectory:
         table = pa.table(columns | {"samples": class_counts[device, label]})
         write_whole(self.path / "partition.parquet", partial(parquet.write_table, table))
 
-    def finish(self, history: History, summary: dict[str, Any]) -> None:
-        """Save all tables, and then the summary, which marks the run as ended."""
-        self.save(history)
+    def finish(self, summary: dict[str, Any]) -> None:
+        """Save the summary, which marks the run as ended; its tables are saved before."""
         write_json(self.path / "summary.json", summary)
 
 
@@ -283,7 +284,10 @@ def _read_json(path: Path) -> Any:
 
 
 def environment() -> dict[str, Any]:
-    """Versions, machine and commit, by which a result can be traced."""
+    """Versions, commit, machine and how busy it is, by which a result can be traced.
+
+    The load averages are those of one, five and fifteen minutes.
+    """
     libraries = {}
     for name in LIBRARIES:
         try:
@@ -299,12 +303,19 @@ def environment() -> dict[str, Any]:
         "system": platform.platform(),
         "processor": processor(),
         "cores": os.cpu_count(),
+        "load_average": [round(load, 2) for load in os.getloadavg()],
+        "nice": niceness(),
     }
 
 
-def source_digest() -> str:
-    """A digest of the package's source, independent of git."""
-    package = Path(fedrt.__file__).resolve().parent
+def niceness() -> int:
+    """How far this process lets others go first, from -20 to 19."""
+    return os.getpriority(os.PRIO_PROCESS, 0)
+
+
+def source_digest(package: Path | None = None) -> str:
+    """A digest of the package's source, independent of git; or of that in another folder."""
+    package = package or Path(fedrt.__file__).resolve().parent
     found = blake2b(digest_size=16)
     for path in sorted(package.rglob("*")):
         if path.suffix in (".py", ".toml", ".json"):
@@ -324,14 +335,23 @@ def processor() -> str:
 
 
 def commit() -> str | None:
-    """The git commit of the source tree this package runs from; None for an installed wheel."""
+    """The git commit of the source tree this package runs from; None for an installed wheel.
+
+    With `-dirty` behind it where files differ from the commit, other than results and pages.
+    """
     package = Path(fedrt.__file__).resolve().parent
     root = package.parents[1]
     if not (root / ".git").exists() or package != root / "src" / "fedrt":
         return None
-    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+        head = _git(root, "rev-parse", "HEAD")
+        changed = _git(root, "status", "--porcelain", "--untracked-files=no", "--", *SOURCES)
     except (OSError, subprocess.SubprocessError):
         return None
+    return f"{head}-dirty" if changed else head
+
+
+def _git(root: Path, *words: str) -> str:
+    command = ["git", "-C", str(root), *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     return done.stdout.strip()

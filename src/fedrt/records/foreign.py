@@ -11,6 +11,7 @@ import stat
 from pathlib import Path
 
 from fedrt.errors import InputError, reason
+from fedrt.system.files import file_mode
 from fedrt.validation import shown
 
 
@@ -46,4 +47,4 @@ def _raise(error: OSError) -> None:
 def open_lock(path: Path) -> int:
     """An open descriptor of the lock file, created if needed; links are never followed."""
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    return os.open(path, flags, 0o644)
+    return os.open(path, flags, file_mode())

@@ -141,7 +141,7 @@ class Account:
             self.parts[name] = self.parts.get(name, 0.0) + more
         self.wall_s += done.metrics.get("wall_s", 0.0)
         value = done.metrics.get(self.measure.name, math.nan) if done.metrics else math.nan
-        if not math.isnan(value):
+        if math.isfinite(value):
             spent_j = float(done.last.after.spent_j.mean())
             row = {"ends_at_s": done.ends_at_s, "energy_j_mean": spent_j}
             self.measured.append(row | {"value": value})
@@ -176,11 +176,11 @@ class Account:
             "time_parts": self.parts,
             "base_graph": self.world.base_graph_words,
         }
-        if self.measured:
-            name = self.measure.name
+        if self.last.metrics:
+            name, values = self.measure.name, [row["value"] for row in self.measured]
             outcome |= summary_entry(self.measures, self.last.metrics) | {
-                f"best_{name}": self.measure.best(row["value"] for row in self.measured),
-                f"final_{name}": self.measured[-1]["value"],
+                f"best_{name}": self.measure.best(values) if values else None,
+                f"final_{name}": values[-1] if values else None,
                 "final_loss": _known(self.last.metrics["loss"]),
                 "targets": {f"{target:g}": self._reached(target) for target in targets},
                 "wall_s": self.wall_s,
@@ -202,5 +202,5 @@ class Account:
 
 
 def _known(value: float) -> float | None:
-    """The number, or None for NaN."""
-    return None if math.isnan(value) else value
+    """The number, or None where it is not finite."""
+    return value if math.isfinite(value) else None

@@ -140,9 +140,9 @@ def accuracy_table(results: Mapping[str, Sequence[Summary]]) -> Table:
     return table
 
 
-def _spread(measure: Measure, value: Mapping[str, float | list[float]]) -> str:
-    mean, deviation = float(value["mean"]), float(value["std"])  # type: ignore[arg-type]
-    return measure.say(mean) + (f" ±{measure.say(deviation)}" if deviation else "")
+def _spread(measure: Measure, value: Mapping[str, Any]) -> str:
+    deviation = value["std"]
+    return measure.say(value["mean"]) + (f" ±{measure.say(deviation)}" if deviation else "")
 
 
 def _paired(measure: Measure, runs: Sequence[Summary], first: Sequence[Summary]) -> list[str]:
@@ -151,11 +151,13 @@ def _paired(measure: Measure, runs: Sequence[Summary], first: Sequence[Summary])
         return ["", ""]
     apart = differences(runs, first)
     points, time = apart[f"best_{measure.name}"], apart["total_time"]
-    several, said = len(runs) > 1, measure.say_difference(points["mean"])
+    said = measure.say_difference(points["mean"])
+    several = len(runs) > 1 and points["std"] is not None
     said += f" ±{measure.say_difference(points['std']).removeprefix('+')}" if several else ""
     if time["mean"] is None:
         return [said, ""]
-    return [said, signed_percent(time["mean"]) + (f" ±{time['std']:.1%}" if several else "")]
+    spread = f" ±{time['std']:.1%}" if len(runs) > 1 else ""
+    return [said, signed_percent(time["mean"]) + spread]
 
 
 def print_training_comparison(scenario: Scenario, results: Mapping[str, Sequence[Summary]]) -> None:

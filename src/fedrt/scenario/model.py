@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from fedrt import quantities as q
 from fedrt.errors import InputError
-from fedrt.messages import GOSSIP_CODECS, NONE, SELECTABLE, UPLOADS
+from fedrt.messages import GOSSIP_CODECS, SELECTABLE, UNCOMPRESSED, UPLOADS
 from fedrt.registry import (
     AGGREGATORS,
     CHANNELS,
@@ -208,9 +208,9 @@ class Learning:
     def codec(self) -> str | Custom:
         """The codec of updates: `upload`, or the last entry of `update` if that is one."""
         if self.update is None:
-            return self.upload or NONE
+            return self.upload or UNCOMPRESSED
         last: Any = self.update[-1]
-        return last if isinstance(last, str | Custom) else NONE
+        return last if isinstance(last, str | Custom) else UNCOMPRESSED
 
     @property
     def codec_setting(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedrt.messages import NONE, message_bytes
+from fedrt.messages import UNCOMPRESSED, message_bytes
 from fedrt.scenario.entries import make_own, refuse
 from fedrt.scenario.model import Learning
 
@@ -12,6 +12,21 @@ NUMBER_BITS = 32
 MOST_BYTES = 10**12
 BUFFERS = {"resnet20": 1395}
 """What the shipped models hold beside their parameters, such as running means; others nothing."""
+
+LEAST_PARAMETERS = {"resnet20": 268_849, "lenet5": 51_571, "small-cnn": 4_833, "smooth-cnn": 4_833}
+"""The parameters that the shipped models have at least: for one channel and one class."""
+
+
+def size_notes(learning: Learning) -> list[str]:
+    """A line if `model_bits` is less than the model can have, whatever the data."""
+    bits, least = learning.model_bits, LEAST_PARAMETERS.get(learning.model, 1)
+    if isinstance(bits, str) or bits >= NUMBER_BITS * least:
+        return []
+    return [
+        f"scenario.learning.model_bits = {bits:.6g} cannot be that of the model"
+        f" {learning.model}, which has {NUMBER_BITS * least} bit or more: time, energy and the"
+        " messages of codecs are those of another model"
+    ]
 
 
 def parameters_in(model_bits: float) -> int:
@@ -32,7 +47,7 @@ def message_bits(
 
     `share` is that of `top-k`.
     """
-    if codec == NONE:
+    if codec == UNCOMPRESSED:
         return model_bits
     return 8.0 * message_bytes(codec, parameters_in(model_bits), share) + buffer_bits
 

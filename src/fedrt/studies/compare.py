@@ -161,7 +161,9 @@ def differences(runs: Sequence[Summary], first: Sequence[Summary]) -> dict[str, 
     ratios = [time_ratio(a["total_time_s"], b["total_time_s"]) for a, b in pairs]
     best = f"best_{measure_of(runs[0]).name}"
     return {
-        best: over_seeds([a[best] - b[best] for a, b in pairs]),
+        best: over_seeds(
+            [None if None in (a[best], b[best]) else a[best] - b[best] for a, b in pairs]
+        ),
         "total_time": over_seeds([None if x is None else x - 1 for x in ratios]),
     }
 

@@ -15,6 +15,7 @@ from fedrt.records.summary import Account, Summary
 from fedrt.runs.loop import make_world, simulate_rounds
 from fedrt.runs.rounds import GlobalRound
 from fedrt.scenario import Scenario
+from fedrt.scenario.sizes import size_notes
 from fedrt.system.files import gone_unless, write_json
 from fedrt.world.fleet import fleet_notes
 from fedrt.world.simulated import SimulatedWorld
@@ -45,7 +46,8 @@ def estimate_run(
         raise
     summary = account.summary()
     if directory is not None:
-        directory.finish(account.history, summary)
+        directory.save(account.history)
+        directory.finish(summary)
     return summary
 
 
@@ -62,13 +64,14 @@ def estimate(
 ) -> dict[str, list[Summary]]:
     """Estimate every policy on every seed; with `out`, save run folders and the comparison.
 
-    `note` is told what a user may want to know of the fleet.
+    `note` is told what a user may want to know of the fleet and the model's size.
     """
     for name in policies:
         make_policy(name)
     worlds = {seed: make_world(scenario, seed) for seed in seeds}
     if note is not None:
-        for line in fleet_notes(scenario, worlds[seeds[0]].fleet):
+        fleet = worlds[seeds[0]].fleet
+        for line in (*size_notes(scenario.learning), *fleet_notes(scenario, fleet)):
             note(line)
     results: dict[str, list[Summary]] = {name: [] for name in policies}
 

@@ -16,14 +16,18 @@ from fedrt.units import precise_time, readable_time
 
 def answer_label(found: Sizing, policy: str) -> str:
     """The label of the policy, by the name it gives itself."""
-    runs = () if found.answer is None else found.answer.runs
+    runs = (found.answer or found.best).runs
     return policy_label(policy, runs[0].get("policy") if runs else None)
 
 
 def size_sentence(found: Sizing, policy: str) -> str:
-    """The answer as a sentence: value, policy, time, the next value tried, and overspending."""
+    """The answer as a sentence: value, policy, time, the next value tried, and overspending.
+
+    Where no value will do, how close to the deadline one can get.
+    """
     answer = found.answer
-    assert answer is not None
+    if answer is None:
+        return _closest(found)
     slowest = f" on the slowest of {len(answer.times_s)} seeds" if len(answer.times_s) > 1 else ""
     return (
         f"{found.wanted} {found.span.key} for {readable_time(found.deadline_s)} under"
@@ -78,46 +82,55 @@ def verdict(found: Sizing, tried: Try) -> str:
 
 def unreachable(found: Sizing) -> InputError:
     """The error that says how close to the deadline one can get."""
+    in_time = any(found.in_time(tried) for tried in found.tries)
+    rest = "; `allow_overspend` takes such answers" if in_time else ""
+    return InputError(_closest(found) + rest)
+
+
+def _closest(found: Sizing) -> str:
+    """A sentence about the best value where none will do."""
     span, best = found.span, found.best
     what = f"no {span.key} from {span.low:.10g} to {span.high:.10g}"
     deadline = f"makes the deadline of {readable_time(found.deadline_s)}"
     slowest = " on the slowest seed" if len(best.times_s) > 1 else ""
     if best.problem is not None:
-        return InputError(f"{what} can run: {best.problem}")
-    kept = [t for t in found.tries if t.problem is None and not t.over_devices]
-    least = min(kept, key=lambda tried: tried.worst_s, default=None)
+        return f"{what} can run: {best.problem}"
+    within_budgets = [t for t in found.tries if t.problem is None and not t.over_devices]
+    least = min(within_budgets, key=lambda tried: tried.worst_s, default=None)
     within = (
         "no value keeps all budgets"
         if least is None
         else f"within budgets the best reachable is {readable_time(least.worst_s)}{slowest}, at"
         f" {span.key} = {least.value:.10g}"
     )
-    late = [tried for tried in found.tries if found.in_time(tried)]
-    if late:
-        cheapest = min(late, key=lambda tried: tried.over_j)
-        return InputError(
+    in_time = [tried for tried in found.tries if found.in_time(tried)]
+    if in_time:
+        cheapest = min(in_time, key=lambda tried: tried.over_j)
+        return (
             f"{what} {deadline} within every device's budget: {cheapest.value:.10g} takes"
-            f" {readable_time(cheapest.worst_s)} with {price_words(cheapest)}; {within};"
-            " `allow_overspend` takes such answers"
+            f" {readable_time(cheapest.worst_s)} with {price_words(cheapest)}; {within}"
         )
     price = f", with {price_words(best)}; {within}" if best.over_devices else ""
-    return InputError(
+    return (
         f"{what} {deadline}: the best reachable is {readable_time(best.worst_s)}{slowest}, at"
         f" {span.key} = {best.value:.10g}{price}"
     )
 
 
 def size_data(found: Sizing, policy: str, scenario: str) -> dict[str, Any]:
-    """The answer and all values tried as JSON data."""
-    assert found.answer is not None
+    """The answer and all values tried as JSON data.
+
+    Where no value will do, `value` is None, and `policies` has the fastest value's numbers.
+    """
+    answer = found.answer
     return {
-        **comparison(scenario, {policy: found.answer.runs}),
+        **comparison(scenario, {policy: (answer or found.best).runs}),
         "key": found.span.key,
         "range": [found.span.low, found.span.high],
         "deadline_s": found.deadline_s,
         "wanted": found.wanted,
-        "value": found.answer.value,
-        "within_budgets": not found.answer.over_devices,
+        "value": None if answer is None else answer.value,
+        "within_budgets": answer is not None and not answer.over_devices,
         "sentence": size_sentence(found, policy),
         "note": found.note,
         "tried": [_tried(found, each) for each in found.tries],

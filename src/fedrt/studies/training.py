@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from fedrt.callbacks.base import Calls, RunInfo
 from fedrt.callbacks.loggers import make_loggers
-from fedrt.errors import FedrtError, InputError
+from fedrt.errors import FedrtError, InputError, UnfinishedError, reason
 from fedrt.policies import Policy, make_policy
 from fedrt.records.checkpoint import Arrays, Checkpoints, Record
 from fedrt.records.directory import (
@@ -25,7 +25,6 @@ from fedrt.records.directory import (
     refuse_old_format,
 )
 from fedrt.records.foreign import refuse_links
-from fedrt.records.history import History
 from fedrt.records.identity import (
     DATA,
     Identity,
@@ -45,6 +44,7 @@ from fedrt.runs.rounds import GlobalRound
 from fedrt.runs.stopping import Stopping
 from fedrt.scenario import Scenario
 from fedrt.studies.branch import BRANCH, Past, branch_identity, branched_rounds, past_of
+from fedrt.system.blame import told
 from fedrt.system.extras import need
 from fedrt.system.files import gone_unless, write_json
 from fedrt.system.signals import uninterrupted
@@ -294,29 +294,48 @@ class Job:
                 done = next(rounds)
                 why = stopping.after(done.metrics)
                 with uninterrupted():
+                    if t >= finished:  # before anything is made of it that may fail
+                        self._save(done, trainer, last=why is not None or t + 1 == total)
                     account.add(done)
                     if t >= finished:
-                        last = why is not None or t + 1 == total
-                        self._save(done, account.history, trainer, last=last)
+                        self.directory.save_sometimes(account.history)
                 if t >= finished:
                     calls.round_ended(account.history)
                 yield done
                 if why is not None:
                     self.more["stopped"] = {"after_global_round": t, "why": why}
                     break
-        except (FedrtError, KeyboardInterrupt, GeneratorExit):
+        except (Exception, KeyboardInterrupt, GeneratorExit):
             # The checkpoint is whole whatever happened; the tables catch up with it here if they
             # can, but what stopped the run is what the user has to hear of.
             if account.last is not None:
-                with uninterrupted(), suppress(FedrtError):
+                with uninterrupted(), suppress(Exception):
                     self.directory.save(account.history)
             raise
-        summary = account.summary(self.options.targets) | self.more
+        self.summary = self._ended(account)
+        calls.run_ended(self.summary)
+
+    def _ended(self, account: Account) -> Summary:
+        """The summary of a run whose rounds have ended, saved as what marks its end.
+
+        The records stay until then: whatever goes wrong here, `resume` makes the summary anew.
+        """
+        folder = self.directory.path
         with uninterrupted():
-            self.directory.finish(account.history, summary)
+            self.directory.save(account.history)
+            try:
+                summary = account.summary(self.options.targets) | self.more
+                self.directory.finish(summary)
+            except Exception as error:
+                code = error.exit_code if isinstance(error, FedrtError) else 1
+                why = reason(error) if isinstance(error, FedrtError) else told(error)
+                raise UnfinishedError(
+                    f"{folder}: all rounds are trained and saved, but the summary cannot be"
+                    f" written: {why}",
+                    code,
+                ) from error
             self.checkpoints.clear_records()
-        self.summary = summary
-        calls.run_ended(summary)
+        return summary
 
     def _calls(self, world: World, finished: int) -> Calls:
         """Whoever is to be told of the run from a round on."""
@@ -327,9 +346,8 @@ class Job:
         names += [name for name in self.options.log or () if name not in names]
         return Calls([*make_loggers(names, run), *self.callbacks], run)
 
-    def _save(self, done: GlobalRound, history: History, trainer: Saved, *, last: bool) -> None:
+    def _save(self, done: GlobalRound, trainer: Saved, *, last: bool) -> None:
         rounds = done.last.t + 1
         self.checkpoints.save_record(done.last.t, done.edge_rounds)
         if rounds % self.options.checkpoint_every == 0 or last:
             self.checkpoints.save(rounds, trainer.state())
-        self.directory.save_sometimes(history)

@@ -7,8 +7,10 @@ import io
 import json
 import os
 import shutil
+import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,31 @@ from numpy.typing import NDArray
 from fedrt.errors import FedrtError, InfeasibleError, InputError, reason
 from fedrt.system.torn import TORN, torn_file, torn_folder
 
+_private: ContextVar[bool] = ContextVar("fedrt_private", default=False)
+
+
+@contextmanager
+def private_files() -> Iterator[None]:
+    """Let files and folders that this module writes in the block be for their owner alone.
+
+    All others are as the umask lets them be, and none is ever wider than that.
+    """
+    token = _private.set(True)
+    try:
+        yield
+    finally:
+        _private.reset(token)
+
+
+def file_mode() -> int:
+    """The mode of a new file, before the umask."""
+    return 0o600 if _private.get() else 0o666
+
+
+def _folder_mode() -> int:
+    return 0o700 if _private.get() else 0o777
+
+
 Complaints = tuple[type[FedrtError], ...]
 COMPLAINTS: Complaints = (InputError, InfeasibleError)
 
@@ -25,11 +52,10 @@ COMPLAINTS: Complaints = (InputError, InfeasibleError)
 def write_whole(path: Path, write: Callable[[Path], None]) -> None:
     """Let `write` fill a temporary file, then rename it to `path` in one step."""
     try:
-        with torn_file(path) as temporary:
+        with torn_file(path, file_mode()) as temporary:
             write(temporary)
             with temporary.open("rb") as file:
                 os.fsync(file.fileno())
-            temporary.chmod(0o644)
             temporary.replace(path)
     except (OSError, UnicodeEncodeError) as error:
         raise FedrtError(f"{path}: cannot be written: {reason(error)}") from error
@@ -45,7 +71,8 @@ def write_alone(path: Path, content: bytes, *, durable: bool = True) -> None:
     """
     temporary = path.with_name(f".{path.name}{TORN}")
     try:
-        with temporary.open("wb") as file:
+        temporary.unlink(missing_ok=True)  # of a killed process, perhaps with another mode
+        with temporary.open("xb", opener=_opener) as file:
             file.write(content)
             if durable:
                 file.flush()
@@ -57,11 +84,22 @@ def write_alone(path: Path, content: bytes, *, durable: bool = True) -> None:
 
 
 def make_folder(path: Path, *, parents: bool = False) -> None:
-    """Create a folder unless it exists, perhaps with those that it is in."""
+    """Create a folder unless it exists, perhaps with those that it is in.
+
+    Where files are private, one that exists is from then on.
+    """
     try:
-        path.mkdir(parents=parents, exist_ok=True)
+        if parents and not path.parent.exists():
+            make_folder(path.parent, parents=True)
+        path.mkdir(mode=_folder_mode(), exist_ok=True)
+        if _private.get() and stat.S_IMODE(path.stat().st_mode) & 0o077:
+            path.chmod(stat.S_IMODE(path.stat().st_mode) & 0o700)
     except OSError as error:
         raise FedrtError(f"{path}: cannot be made: {reason(error)}") from None
+
+
+def _opener(path: str, flags: int) -> int:
+    return os.open(path, flags, file_mode())
 
 
 def write_text(path: Path, text: str) -> None:
@@ -135,11 +173,10 @@ def whole_folder(path: Path) -> Iterator[Path]:
     with ExitStack() as stack:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            temporary = stack.enter_context(torn_folder(path))
+            temporary = stack.enter_context(torn_folder(path, _folder_mode()))
         except (OSError, ValueError) as error:
             raise InputError(f"{path}: cannot be made: {reason(error)}") from None
         yield temporary
-        temporary.chmod(0o755)
         refuse_existing(path)
         try:
             temporary.rename(path)

@@ -8,23 +8,30 @@ from __future__ import annotations
 
 import fcntl
 import os
+import secrets
 import shutil
 import stat
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
 TORN = ".torn"
 """How the name of a file or folder ends while it is being written."""
+NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+T = TypeVar("T")
 
 
 @contextmanager
-def torn_file(path: Path) -> Iterator[Path]:
-    """A temporary file beside `path`, to be filled and renamed; deleted if it is not."""
+def torn_file(path: Path, mode: int = 0o666) -> Iterator[Path]:
+    """A temporary file beside `path`, to be filled and renamed; deleted if it is not.
+
+    It has the mode, as far as the umask lets it.
+    """
     _clear(path.parent, f".{path.name}-")
     while True:
-        handle, name = tempfile.mkstemp(TORN, f".{path.name}-", path.parent)
+        name, handle = _made(path, lambda name: os.open(name, NEW, mode))
         _lock(handle)
         if _is_still(handle, name):
             break
@@ -37,11 +44,11 @@ def torn_file(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def torn_folder(path: Path) -> Iterator[Path]:
+def torn_folder(path: Path, mode: int = 0o777) -> Iterator[Path]:
     """A temporary folder beside `path`, to be filled and renamed; deleted if it is not."""
     _clear(path.parent, f".{path.name}-")
     while True:
-        name = tempfile.mkdtemp(TORN, f".{path.name}-", path.parent)
+        name, _ = _made(path, lambda name: os.mkdir(name, mode))
         try:
             handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -55,6 +62,14 @@ def torn_folder(path: Path) -> Iterator[Path]:
     finally:
         shutil.rmtree(name, ignore_errors=True)
         os.close(handle)
+
+
+def _made(path: Path, make: Callable[[str], T]) -> tuple[str, T]:
+    """A new temporary beside `path`, and what `make` returns of its name."""
+    while True:
+        name = str(path.with_name(f".{path.name}-{secrets.token_hex(4)}{TORN}"))
+        with suppress(FileExistsError):
+            return name, make(name)
 
 
 def clear_torn(folder: Path) -> None:

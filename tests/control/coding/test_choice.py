@@ -155,7 +155,7 @@ def test_the_limit_is_a_number_the_scenarios_codec_or_that_of_int4():
 
 def test_gossip_takes_the_codec_for_all_or_the_next_that_servers_can_use():
     def codec(names: tuple[str, ...], limit: str, given: str = "none") -> str:
-        return gossip_codec(make_menu(names, limit, 8.7e6, 0.0, "state"), given)
+        return gossip_codec(make_menu(names, limit, 8.7e6, 0.0, "state"), given, 8.7e6, 0.0)
 
     assert codec(("int3", "int4", "int8"), "int4") == "int4"
     assert codec(("int2", "int4"), "int2") == "int4"

@@ -126,6 +126,14 @@ def test_a_device_may_have_spent_what_fedrt_has_and_no_more():
     np.testing.assert_allclose(now.cap_j, 7.0)
 
 
+@pytest.mark.parametrize("most_rounds_left", [2, 3, 4])
+def test_the_rest_of_a_budget_waits_for_the_very_last_edge_round(most_rounds_left):
+    """FedRT has spent 5 J and plans 3 J, the budget has 40 J: of 7 J it may spend 5 J."""
+    pace = pace_of(40.0, 1.0, 1.0, most_rounds_left)
+    _, now = spending(Prices.unknown(7), SEEN, pace, fedrt_of(5.0, 3.0))
+    np.testing.assert_allclose(now.cap_j, 5.0)
+
+
 def test_where_no_allocation_keeps_the_caps_the_given_one_is_taken():
     """Cluster 0 may spend less than computing at f_min takes: it gets the other allocation."""
     other = allocate(SEEN, np.full(7, 3.0))

@@ -177,6 +177,28 @@ def test_full_speed_may_be_a_share_of_a_core(cpu_hz, share):
     assert clock.now == pytest.approx(1000.0 + 0.6 / share)
 
 
+class Rough(CpuActuator):
+    """Holds the CPU to a greater share than it was told."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def apply(self, share: float, steps: int = 0) -> float:
+        return self.factor * share
+
+
+@pytest.mark.parametrize(("factor", "words"), [(1.0, ""), (1.04, ""), (1.06, "0.500"), (2, "1.00")])
+def test_a_share_that_is_read_back_greater_than_kernels_round_is_noted(factor, words, caplog):
+    """Half the speed of a whole core; kernels round by up to 5 %."""
+    actuators = DeviceActuators(BandwidthActuator(), Rough(factor), 0, 1e9)
+    with actuators.training(Order(cpu_hz=5e8), Report()):
+        pass
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == bool(words)
+    assert all("share of 0.500 was asked for" in line and words in line for line in lines)
+
+
 def test_time_without_the_cpu_counts_as_rest():
     clock = Clock()
     duty = DutyCycle(clock.time, clock.cpu_time, clock.sleep)

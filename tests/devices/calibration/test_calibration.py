@@ -87,7 +87,54 @@ def test_the_class_reads_back_in_a_scenario(tmp_path):
     assert cycles == pytest.approx(found.cycles_per_sample, rel=1e-5)
 
 
-SHORT = {"shares": [1.0, 0.5], "seconds": 0.01, "repeats": 2, "meter": "none"}
+def test_a_share_is_judged_by_its_median():
+    # One measurement of three that is twice as long is a hiccup; two of three are the device.
+    once = fit_steps({1.0: [0.1, 0.1, 0.2], 0.5: [0.2, 0.2, 0.2]})
+    assert (once.worst_error, once.typical_error) == pytest.approx((0.5, 0))
+    twice = fit_steps({1.0: [0.1, 0.2, 0.2], 0.5: [0.2, 0.2, 0.2]})
+    assert twice.typical_error == pytest.approx(0.5)
+    # One that is short by chance counts as the least, and makes all others long.
+    short = fit_steps({1.0: [0.1, 0.249, 0.25]})
+    assert short.typical_error == pytest.approx(1 - 0.1 / 0.249)
+
+
+BAD = {
+    "busy": ({1.0: [0.1, 0.249, 0.25]}, "measurements at one share lie 60 % apart"),
+    # 0.09 + 0.01 / x
+    "fixed": ({1.0: [0.1], 0.25: [0.13]}, "one over the share: 90 % of it at full speed is the"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_a_bad_fit_is_one_line_and_writes_nothing(kind, tmp_path, monkeypatch, capsys):
+    seconds, why = BAD[kind]
+    monkeypatch.setattr("fedrt.devices.calibration.run.measure_steps", _measured(seconds))
+    words = [word for word in arguments(tmp_path, "--cpu", "duty") if word != "--anyway"]
+    for out in ([], ["--out", str(tmp_path / "class.toml")]):
+        assert main([*words, *out]) == 1
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        (line,) = printed.err.splitlines()
+        assert line.startswith("device-0: the fit is ")
+        assert why in line
+        assert line.endswith("or for more --seconds; --anyway takes it as it is")
+        assert not (tmp_path / "class.toml").exists()
+        assert main([*words, *out, "--anyway"]) == 0
+        capsys.readouterr()
+    text = (tmp_path / "class.toml").read_text()
+    assert f"# {line.partition(';')[0]}"[:40] in text
+    assert tomllib.loads(text)["fleet"]["classes"][0]["cycles_per_sample"] > 0
+
+
+def _measured(seconds):
+    def measure(train, *_):
+        train(1, 1.0)
+        return seconds
+
+    return measure
+
+
+SHORT = {"shares": [1.0, 0.5], "seconds": 0.01, "repeats": 2, "meter": "none", "anyway": True}
 
 
 def test_a_device_is_measured_with_its_edge_server(tmp_path, capfd):
@@ -116,7 +163,16 @@ def arguments(tmp_path, *more):
     return [
         *("calibrate", "device-0", "--scenario", str(tmp_path / "scenario.toml"), "--allow-code"),
         *("--data", str(tmp_path / "device-0.npz"), "--state", str(tmp_path / "state")),
-        *("--ca", str(tmp_path / "ca.pem"), "--seconds", "0.01", "--repeats", "1", *more),
+        *(
+            "--ca",
+            str(tmp_path / "ca.pem"),
+            "--seconds",
+            "0.01",
+            "--repeats",
+            "1",
+            "--anyway",
+            *more,
+        ),
     ]
 
 

@@ -164,6 +164,23 @@ def test_convolutions_of_any_images_are_the_same(shape, tmp_path):
     compare(tmp_path / "files", (f"learning.dataset='{tmp_path}/own.npz'", model))
 
 
+@pytest.mark.parametrize(("model", "bits"), [("Five", 160), ("Six", 192)])
+def test_uploads_without_a_codec_where_that_is_shorter(model, bits, tmp_path):
+    own = (f"learning.model='support.trained:{model}'", f"learning.model_bits={bits}")
+    policies = ["fedrt-joint", *(["even-int8"] if model == "Five" else [])]
+    for policy in policies:
+        folder = tmp_path / policy
+        folder.mkdir()
+        parties, _, rounds = compare(folder, own, policy, restarts=True)
+        same_turns(parties, rounds)
+        turns = [turn for done in rounds for turn in done.edge_rounds]
+        names = {name for turn in turns for name in np.array(turn.seen.menu.names)[turn.plan.codec]}
+        assert "none" in turns[0].seen.menu.names
+        assert names == {"none"} or model == "Six"
+        assert all((8 * turn.outcome.cost.upload_bytes <= bits).all() for turn in turns)
+        assert all(done.last.gossip.codec is None for done in rounds) == (model == "Five")
+
+
 def test_the_codecs_that_a_policy_chooses_are_used(tmp_path):
     parties, _, rounds = compare(tmp_path, (), "even-int4")
     turns = [turn for done in rounds for turn in done.edge_rounds]

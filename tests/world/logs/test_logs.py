@@ -182,12 +182,37 @@ def test_a_bad_log_is_one_line_and_nothing_is_written(form, rows, words, tmp_pat
     assert os.listdir(tmp_path) == ["log.csv"]
 
 
-def test_many_bad_rows_are_a_few_lines(tmp_path):
-    log = save(tmp_path / "log.csv", "raca-5g", [row_5g(i % 60, snr="x") for i in range(500)])
+def refused(*logs, form="raca-5g"):
     with pytest.raises(InputError) as caught:
-        fedrt.trace_convert(log, log_format="raca-5g", out=tmp_path / "t.csv")
-    assert len(caught.value.lines) == 21
-    assert caught.value.lines[-1] == f"{log}: and 480 more bad rows"
+        fedrt.trace_convert(list(logs), log_format=form, out=Path(logs[0]).parent / "t.csv")
+    return caught.value.lines
+
+
+def test_bad_rows_of_a_kind_are_one_line(tmp_path):
+    rows = [row_5g(i % 60, snr=f"x{i}") for i in range(500)] + ["1,2", row_5g(59, kbps="-5")]
+    log = save(tmp_path / "log.csv", "raca-5g", rows)
+    snr, short, rate = refused(log)
+    assert snr.startswith(f'{log}: row 2: SNR = "x0": must be a finite number')
+    assert snr.endswith("; 500 rows are like it: 2, 3, 4, 5, 6, ...")
+    assert short == f"{log}: row 502: has 2 values: must have {rows[0].count(',') + 1}"
+    assert rate.startswith(f'{log}: row 503: DL_bitrate = "-5": must be')
+
+
+def test_faults_of_many_logs_are_one_line_of_each_kind(tmp_path):
+    names = [tmp_path / f"{i}.csv" for i in range(40)]
+    logs = [save(name, "raca-5g", [row_5g(0, snr="x"), row_5g(1, snr="y")]) for name in names]
+    (line,) = refused(*logs)
+    assert line.startswith(f'{logs[0]}: row 2: SNR = "x": must be')
+    places = f"{logs[0]} 2, 3, {logs[1]} 2, 3, {logs[2]} 2, ..."
+    assert line.endswith(f"; 80 rows of 40 logs are like it: {places}")
+    empty = [save(tmp_path / f"{i}.log", "ghent", []) for i in range(3)]
+    assert refused(*empty, form="ghent") == [
+        f"{empty[0]}: has no rows; 3 logs are like it: {', '.join(empty)}"
+    ]
+    (lost,) = refused(*(str(tmp_path / f"no{i}") for i in range(30)))
+    assert "; 30 logs are like it: " in lost
+    rates = [save(tmp_path / f"{i}.g", "ghent", [row_ghent(i) for i in range(40)]) for i in (0, 1)]
+    assert len(refused(*rates, form="ghent")) == 1
 
 
 def test_a_log_of_the_other_format_says_so(tmp_path):

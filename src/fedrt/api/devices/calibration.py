@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from fedrt.api.devices.parties import PartyOptions, read_party
 from fedrt.api.folders import Place
-from fedrt.errors import InputError
+from fedrt.errors import FedrtError, InputError
 from fedrt.system.extras import need
 from fedrt.system.files import refuse_existing, write_text
 from fedrt.validation import Listed, Real, Whole
@@ -35,6 +35,7 @@ def calibrate(
     shares: Sequence[float | str] | None = None,
     seconds: float = 1.0,
     repeats: int = 3,
+    anyway: bool = False,
     out: Place | None = None,
     **options: Unpack[PartyOptions],
 ) -> Calibration:
@@ -45,6 +46,7 @@ def calibrate(
     what TLS and gRPC add to an update is counted on loopback; and updates are sent to the edge
     server at `edge`, if it can be reached. `text()` of what comes back is the device's class for
     the scenario, which `out`, a new file, gets too. The agent of the device must not be running.
+    A fit that does not describe the device is an error, unless `anyway` is given.
     """
     for library in ("grpc", "torch"):
         need("fedrt calibrate", library)
@@ -67,6 +69,9 @@ def calibrate(
     }
     settings = read_party(DeviceSettings, name, scenario, given, options)
     found = run.calibrate(settings, asked, float(seconds), int(repeats))
+    if found.problem is not None and not anyway:
+        rest = "no class is written; measure again on an idle machine, or for more `seconds`"
+        raise FedrtError(f"{found.problem}; {rest}; `anyway` takes it as it is")
     if path is not None:
         write_text(path, found.text())
     return replace(found, path=path)

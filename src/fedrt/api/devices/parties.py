@@ -47,6 +47,7 @@ class PartyOptions(TypedDict, total=False):
 def coordinator(
     scenario: Place | None = None,
     *,
+    name: str = "coordinator",
     edges: Sequence[str] | str | None = None,
     data: Place | None = None,
     policy: PolicyLike | None = None,
@@ -62,12 +63,13 @@ def coordinator(
 ) -> RunResult | None:
     """Run a scenario on real devices, by way of their edge servers: `fedrt coordinator`.
 
-    `scenario` is the TOML file that all parties have, `edges` are the addresses of all edge
-    servers, edge-0's first, `data` is the file `server.npz` of `fedrt.data_split`. The run is saved
-    in the folder `out`; if it is there, the run goes on. The first round waits `wait_s` seconds for
-    all devices, and none begins without `least_devices`; a round ends after `deadline_factor` times
-    its planned time, and not before `least_deadline_s`. With `check` nothing is started: an error
-    says all that is wrong, and None comes back if nothing is.
+    `scenario` is the TOML file that all parties have, `name` that of its certificate, which edge
+    servers expect, `edges` are the addresses of all edge servers, edge-0's first, `data` is the
+    file `server.npz` of `fedrt.data_split`. The run is saved in the folder `out`; if it is there,
+    the run goes on. The first round waits `wait_s` seconds for all devices, and none begins without
+    `least_devices`; a round ends after `deadline_factor` times its planned time, and not before
+    `least_deadline_s`. With `check` nothing is started: an error says all that is wrong, and None
+    comes back if nothing is.
     """
     from fedrt.api.asked import Objects, read_policy
     from fedrt.api.results import RunResult
@@ -91,9 +93,9 @@ def coordinator(
         "least_deadline_s": least_deadline_s,
     }
     with offered(objects.found):
-        settings = read_party(CoordinatorSettings, "coordinator", scenario, given, options)
-        name = f"devices-{settings.scenario.name}-{run_name(settings.policy, settings.seed)}"
-        path = Path(settings.out or Path("runs") / name.replace("/", "-"))
+        settings = read_party(CoordinatorSettings, name, scenario, given, options)
+        stem = f"devices-{settings.scenario.name}-{run_name(settings.policy, settings.seed)}"
+        path = Path(settings.out or Path("runs") / stem.replace("/", "-"))
         if check:
             parties.check_run(settings, path, note)
             return None
@@ -108,6 +110,7 @@ def edge(
     *,
     scenario: Place | None = None,
     listen: str | None = None,
+    coordinator: str | None = None,
     state: Place | None = None,
     keep_updates: bool | None = None,
     bandwidth: str | None = None,
@@ -119,9 +122,9 @@ def edge(
     """Run an edge server until it is told to stop: `fedrt edge`; its settings come back.
 
     `name` is edge-0, edge-1, ...; `scenario` is the TOML file that all parties have, `listen` is
-    HOST:PORT, `state` the folder of what a restart needs. SIGTERM and Ctrl-C stop it, and so does
-    `stop`, once it is set; a call in a thread needs that. With `check` nothing is started: an error
-    says all that is wrong.
+    HOST:PORT, `coordinator` the name in the certificate of whose orders it takes, `state` the
+    folder of what a restart needs. SIGTERM and Ctrl-C stop it, and so does `stop`, once it is set;
+    a call in a thread needs that. With `check` nothing is started: an error says all that is wrong.
     """
     need("fedrt edge", "grpc")
     from fedrt.devices import parties
@@ -129,6 +132,7 @@ def edge(
 
     given = {
         "listen": listen,
+        "coordinator": coordinator,
         "state_folder": state,
         "keep_updates": keep_updates,
         "bandwidth": bandwidth,

@@ -1,4 +1,4 @@
-"""`fedrt.bench`: every policy on the bench's fixed worlds, against what no plan can undercut."""
+"""`fedrt.bench`: every policy on the bench's fixed worlds, above a bound on the same work."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ def bench(
     resume: Place | None = None,
     progress: bool = True,
 ) -> StudyResult:
-    """Every policy on fixed worlds, in percent above what no plan can undercut: `fedrt bench`.
+    """Every policy on fixed worlds, in percent above a lower bound: `fedrt bench`.
+
+    No plan of the same work undercuts the bound within the contraction and energy of `fedrt`
+    (`fedrt.bound`).
 
     `worlds` and `policies` are all that come with FedRT unless some are named; among policies `all`
     stands for those, so that `["all", Mine]` adds one. With `bounds` nothing is scored: the bounds

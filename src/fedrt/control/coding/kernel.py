@@ -167,8 +167,10 @@ def _search(
         if total + rest[depth + 1] - price * (b - spent) >= found * (1.0 - FITS):
             continue
         if depth + 1 == size:
-            found = total
-            level[:] = trial
+            # The bound above counts the bandwidth to spare as if it took distortion away.
+            if total < found:
+                found = total
+                level[:] = trial
             continue
         used[depth + 1], held[depth + 1] = spent, total
         depth += 1

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedrt.errors import InputError
-from fedrt.messages import GOSSIP_CODECS, SELECTABLE, distortion
+from fedrt.messages import GOSSIP_CODECS, SELECTABLE, UNCOMPRESSED, distortion
 from fedrt.scenario import Scenario
 from fedrt.scenario.sizes import buffer_bits, message_bits, variate_bits
 from fedrt.world.observation import Menu
@@ -27,10 +27,11 @@ def menu_of(scenario: Scenario) -> Menu:
     limit = scenario.control.distortion_limit
     if limit is None and isinstance(learning.codec, str) and learning.codec in names:
         limit = learning.codec
-    more = buffer_bits(learning) + variate_bits(learning, learning.model_bits)
+    sizes = (learning.model_bits, buffer_bits(learning))
     overheads = scenario.overheads
     factor = 1.0 if overheads is None else overheads.header_factor
-    return make_menu(names, limit, learning.model_bits, more, "scenario.control", factor)
+    variate = variate_bits(learning, learning.model_bits)
+    return make_menu(names, limit, *sizes, "scenario.control", factor, variate)
 
 
 def make_menu(
@@ -40,14 +41,20 @@ def make_menu(
     buffer_bits: float,
     where: str,
     header_factor: float = 1.0,
+    variate_bits: float = 0.0,
 ) -> Menu:
     """The menu of some codecs; the limit is a number, the distortion of a codec, or the usual.
 
-    `where` says in messages whose limit it is; `header_factor`: bits on the air over messages'.
+    Where the message of some codec is no shorter than the uncompressed model, that is in the menu
+    too: no device has to send more than a policy without codecs would have it send. `where` says in
+    messages whose limit it is; `header_factor`: bits on the air over messages'; `variate_bits`:
+    what goes beside every message, whatever the codec.
     """
     most = limit if isinstance(limit, float | int) else distortion(limit or USUAL)
+    if any(is_longer(name, model_bits, buffer_bits) for name in names):
+        names = [*names, UNCOMPRESSED]
     bits = np.array([message_bits(name, model_bits, buffer_bits) for name in names])
-    bits = bits * header_factor
+    bits = (bits + variate_bits) * header_factor
     lost = np.array([distortion(name) for name in names])
     if not (lost <= most * (1 + ROUNDING)).any():
         rule = f"at least {lost.min():.3g}, that of {names[int(lost.argmin())]}"
@@ -55,15 +62,35 @@ def make_menu(
     return convex_menu(Menu(tuple(names), bits, lost, most))
 
 
-def gossip_codec(menu: Menu, given: str) -> str:
+def is_longer(codec: str, model_bits: float, buffer_bits: float) -> bool:
+    """Whether a codec's message is no shorter than the uncompressed model."""
+    return message_bits(codec, model_bits, buffer_bits) >= model_bits
+
+
+def gossip_codec(menu: Menu, given: str, model_bits: float, buffer_bits: float) -> str:
     """The codec of gossip: the scenario's, or where it has none the one for all uploads.
 
-    Where servers cannot gossip with that one, the next finer one of the menu, or else the coarsest.
+    Where servers cannot gossip with that one, the next finer one of the menu, or else the
+    coarsest; none
+    where its message is no shorter than the uncompressed model.
     """
     if given != "none":
         return given
     finer = (name for name in menu.names[menu.uniform :] if name in GOSSIP_CODECS)
-    return next(finer, COARSEST)
+    codec = next(finer, COARSEST)
+    return UNCOMPRESSED if is_longer(codec, model_bits, buffer_bits) else codec
+
+
+def place_in(menu: Menu, codec: str, model_bits: float, buffer_bits: float) -> int | None:
+    """The place of a codec in a menu, or of what loses no more with no more bits; None: neither."""
+    if codec in menu.names:
+        return menu.names.index(codec)
+    length = message_bits(codec, model_bits, buffer_bits)
+    for place, name in enumerate(menu.names):
+        shorter = message_bits(name, model_bits, buffer_bits) <= length
+        if shorter and menu.distortion[place] <= distortion(codec):
+            return place
+    return None
 
 
 def convex_menu(menu: Menu) -> Menu:

@@ -23,6 +23,8 @@ class StepFit:
     """Seconds of a step at full speed, where the relative errors at all shares are least."""
     worst_error: float
     """The greatest relative error of a single measurement, by `full_s`."""
+    typical_error: float
+    """The greatest relative error of a share's median, by `full_s`."""
     spread: float
     """How far the measurements at one share lie apart, at most, over their median."""
     fixed_s: float | None = None
@@ -51,8 +53,10 @@ def fit_steps(seconds: Mapping[float, Sequence[float]]) -> StepFit:
     errors = np.array(
         [abs(full_s / (share * each) - 1.0) for share in seconds for each in seconds[share]]
     )
+    medians = np.array([np.median(each) for each in seconds.values()])
+    typical = np.abs(full_s / (x * medians) - 1.0)
     line = _line(x, s) if len(seconds) > 1 else (None, None, None)
-    return StepFit(full_s, float(errors.max()), float(spread), *line)
+    return StepFit(full_s, float(errors.max()), float(typical.max()), float(spread), *line)
 
 
 def _line(x: FloatArray, s: FloatArray) -> tuple[float, float, float]:

@@ -11,6 +11,12 @@ from fedrt.devices.calibration.network import PACKET, SEGMENT, UploadTimes
 
 FIXED = 0.02
 """A fixed part of a step above this share of it is told; below, it is noise."""
+MOST_ERROR = 0.25
+"""The relative error of a share's median up to which a fit describes a device.
+
+Every plan with the class misses the device's seconds of training by as much, and its joules by
+more: energy goes with the square of the frequency.
+"""
 
 
 @dataclass(frozen=True)
@@ -47,6 +53,26 @@ class Calibration:
     def cycles_per_sample(self) -> float:
         """What training on a sample takes."""
         return self.fit.cycles_per_sample(self.cpu_max_hz, self.batch_size)
+
+    @property
+    def problem(self) -> str | None:
+        """Why the class would not describe the device; None if it does."""
+        fit = self.fit
+        if fit.typical_error <= MOST_ERROR:
+            return None
+        why = (
+            f"measurements at one share lie {100 * fit.spread:.0f} % apart, as on a machine that is"
+            " busy or changes its speed"
+        )
+        if fit.fixed_s is not None and fit.scaled_s is not None and fit.spread < fit.typical_error:
+            why = "the time of a step does not go as one over the share"
+            if fit.fixed_s > 0:
+                part = 100 * fit.fixed_s / (fit.fixed_s + fit.scaled_s)
+                why += f": {part:.0f} % of it at full speed is the same at every share"
+        return (
+            f"{self.device}: the fit is {100 * fit.typical_error:.1f} % off the median at some"
+            f" share, must be at most {100 * MOST_ERROR:.0f} %: {why}"
+        )
 
     @property
     def header_factor(self) -> float:
@@ -86,7 +112,8 @@ class Calibration:
                 f" ({100 * fit.fixed_s / whole:.1f} %{'' if big else ', next to nothing'});"
                 f" with it, R^2 = {fit.r_squared:.4f}"
             )
-        return [*found, *self._upload_lines(), *self.notes]
+        problem = [] if self.problem is None else [self.problem]
+        return [*found, *problem, *self._upload_lines(), *self.notes]
 
     def _upload_lines(self) -> list[str]:
         found = [

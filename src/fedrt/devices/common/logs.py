@@ -6,14 +6,40 @@ import json
 import logging
 import sys
 import time
+from types import TracebackType
+
+from fedrt.errors import one_line
+
+Raised = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
+LOGGERS = ("fedrt.devices", "fedrt.learning", "asyncio", "grpc")
+"""What a party logs, and what the libraries that serve it do: all of it may quote other parties."""
 
 
-class _Json(logging.Formatter):
-    """One JSON object a line."""
+class _Plain(logging.Formatter):
+    """A line for each record, and an indented one for each of an exception's.
+
+    Messages and exceptions quote what other parties send: neither can begin a line of its own.
+    """
 
     def __init__(self, party: str) -> None:
-        super().__init__()
+        super().__init__(f"%(asctime)s {party}: %(message)s", "%H:%M:%S")
         self.party = party
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - as logging has it
+        record.message = one_line(record.message)
+        return super().formatMessage(record)
+
+    def formatException(self, ei: Raised) -> str:  # noqa: N802 - as logging has it
+        lines = super().formatException(ei).splitlines()
+        return "\n".join(f"  | {' ' * _indent(line)}{one_line(line)}" for line in lines)
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
+class _Json(_Plain):
+    """One JSON object a line."""
 
     def format(self, record: logging.LogRecord) -> str:
         found = {
@@ -21,7 +47,7 @@ class _Json(logging.Formatter):
             + f".{int(record.msecs):03}Z",
             "level": record.levelname.lower(),
             "party": self.party,
-            "message": record.getMessage(),
+            "message": one_line(record.getMessage()),
         }
         if record.exc_info:
             found["error"] = self.formatException(record.exc_info)
@@ -31,9 +57,8 @@ class _Json(logging.Formatter):
 def start_logs(party: str, *, as_json: bool) -> None:
     """Log what this party does on standard error."""
     handler = logging.StreamHandler(sys.stderr)
-    plain = logging.Formatter(f"%(asctime)s {party}: %(message)s", "%H:%M:%S")
-    handler.setFormatter(_Json(party) if as_json else plain)
-    log = logging.getLogger("fedrt.devices")
-    log.handlers = [handler]
-    log.setLevel(logging.INFO)
-    log.propagate = False
+    handler.setFormatter(_Json(party) if as_json else _Plain(party))
+    for name in LOGGERS:
+        log = logging.getLogger(name)
+        log.handlers, log.propagate = [handler], False
+    logging.getLogger("fedrt.devices").setLevel(logging.INFO)

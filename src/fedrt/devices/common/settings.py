@@ -19,6 +19,7 @@ from fedrt.data.split import read_own
 from fedrt.devices.common.metrics import address_of
 from fedrt.devices.common.places import folder_problems, port_problems
 from fedrt.devices.security import Files, Party
+from fedrt.devices.security.party import NAME, NAME_RULE
 from fedrt.errors import InputError, reason
 from fedrt.quantities import SEED
 from fedrt.scenario import Scenario, load_scenario
@@ -123,6 +124,8 @@ class EdgeSettings(PartySettings):
     """The settings of an edge server."""
 
     listen: str = setting(ADDRESS, "127.0.0.1:7100")
+    coordinator: str = setting(Text(63), "coordinator")
+    """The name in the certificate of the coordinator whose orders are taken."""
     state_folder: str | None = setting(Maybe(PATH), None)
     """Where states are kept. Default: state/NAME."""
     keep_updates: bool = setting(Flag(), False)
@@ -138,6 +141,8 @@ class EdgeSettings(PartySettings):
 
     def problems(self) -> list[str]:
         found = [*super().problems(), *address_problems("listen", self.listen)]
+        if not NAME.fullmatch(self.coordinator):
+            found.append(problem("coordinator", self.coordinator, NAME_RULE))
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}", self.interface):
             found.append(problem("interface", self.interface, "the name of a network interface"))
         return [*found, *folder_problems("state", self.state)]
@@ -211,6 +216,10 @@ class CoordinatorSettings(PartySettings):
     deadline_factor: float = setting(Real(above=0, most=1e6), 3.0)
     least_deadline_s: float = setting(Real(least=0, most=1e6), 30.0)
     """A deadline is the planned time of the round times the factor, and at least this."""
+
+    @property
+    def role(self) -> str:
+        return "coordinator"
 
     def problems(self) -> list[str]:
         from fedrt.policies import make_policy

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 import time
+from collections import defaultdict
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from threading import Thread
 from typing import Any, TypeVar
 
 import grpc
 
+from fedrt.devices.coordinator.answers import AnswerRules
 from fedrt.devices.security import Channels, Files, Party, RevokedServerError, ended
 from fedrt.devices.wire import messages_pb2 as pb
-from fedrt.devices.wire.chunks import MOST_MODEL, BrokenPayloadError, fetched
-from fedrt.devices.wire.services import NOT_JOINED, WRONG_PEER, call, reason_of
-from fedrt.errors import FedrtError, InputError
+from fedrt.devices.wire.chunks import BrokenPayloadError, fetched
+from fedrt.devices.wire.services import LED, NOT_JOINED, SESSION, WRONG_PEER, call, reason_of
+from fedrt.errors import FedrtError, InputError, one_line
 from fedrt.messages import Raw
 
 log = logging.getLogger(__name__)
@@ -33,6 +37,9 @@ FINAL = {
     grpc.StatusCode.INVALID_ARGUMENT,
 }
 """Answers that trying again does not change."""
+LED_AGAIN_S, TAKEOVER_S = 1.0, 60.0
+"""Between two tries to lead an edge server that another coordinator leads, and how long to try: by
+then a server has noticed that a coordinator's machine is gone."""
 
 
 class SilentEdgeError(FedrtError):
@@ -46,14 +53,49 @@ class FailedOrderError(SilentEdgeError):
 class EdgeCalls:
     """Channels to all edge servers."""
 
-    def __init__(self, addresses: tuple[str, ...], files: Files) -> None:
-        self.addresses, self.channels = addresses, Channels(files)
+    def __init__(self, addresses: tuple[str, ...], files: Files, rules: AnswerRules) -> None:
+        self.addresses, self.channels, self.rules = addresses, Channels(files), rules
         self.question: Callable[[], pb.Question] | None = None
         """What an edge server is asked to join the run."""
+        self.session = secrets.token_hex(8)
+        """The name of this process: an edge server that it leads obeys no other one."""
+        self._leading: dict[int, tuple[Any, asyncio.Task[None]]] = {}
+        self._locks: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._led_since: dict[int, float] = {}
+        """When servers that another coordinator leads were first found to be."""
 
     def _method(self, c: int, name: str) -> Any:
         channel = self.channels.to(Party("edge", f"edge-{c}"), self.addresses[c])
-        return call(channel, "Orders", name)
+        return partial(call(channel, "Orders", name), metadata=((SESSION, self.session),))
+
+    async def _lead(self, c: int, seconds: float) -> None:
+        """Lead an edge server, by a call that is open until this process closes it or ends."""
+        async with self._locks[c]:
+            if c in self._leading and not self._leading[c][1].done():
+                return
+            question = pb.Question() if self.question is None else self.question()
+            stream = self._method(c, "Lead")(question)
+            try:
+                async with asyncio.timeout(seconds):
+                    await stream.read()
+            except grpc.aio.AioRpcError as error:
+                if error.code() != grpc.StatusCode.UNIMPLEMENTED:  # it is an older one
+                    raise
+            except TimeoutError:
+                raise SilentEdgeError(f"edge-{c}: no answer") from None
+            self._leading[c] = stream, asyncio.create_task(_until_ended(stream))
+            self._led_since.pop(c, None)
+
+    async def _refused(self, c: int, error: Exception) -> None:
+        """Wait if another coordinator leads an edge server; an error if it has for long."""
+        if code_of(error) != LED:
+            return
+        now, line = time.monotonic(), reason_of(error).partition(": ")[2]
+        if c not in self._led_since:
+            log.warning("%s; trying for %.0f s", line, TAKEOVER_S)
+        if now - self._led_since.setdefault(c, now) > TAKEOVER_S:
+            raise InputError(line)
+        await asyncio.sleep(LED_AGAIN_S)
 
     async def _guarded(self, c: int, work: Coroutine[Any, Any, T]) -> T:
         return await self.channels.guarded(Party("edge", f"edge-{c}"), work)
@@ -61,35 +103,41 @@ class EdgeCalls:
     async def ask(self, c: int, name: str, request: Any, seconds: float) -> Any:
         """The answer of an edge server; the call is made again until there is one.
 
-        `SilentEdgeError` if there is none in time.
+        `SilentEdgeError` if there is none in time, or one that cannot be.
         """
         end, last = time.monotonic() + seconds, "no answer"
         while (left_s := end - time.monotonic()) > 0:
-            method = self._method(c, name)
             try:
-                return await self._guarded(c, answered(method(request, timeout=left_s)))
+                await self._guarded(c, self._lead(c, left_s))
+                method = self._method(c, name)
+                answer = await self._guarded(c, answered(method(request, timeout=left_s)))
+                if (why := self.rules.problem(answer, request, c)) is not None:
+                    raise FailedOrderError(f"edge-{c}: an answer that cannot be: {why}")
+                return answer
             except (grpc.aio.AioRpcError, RevokedServerError) as error:
                 last = reason_of(error)
                 refuse_final(c, error)
                 log.debug("edge-%d: %s", c, last)
+                await self._refused(c, error)
                 await self._join(c, error, end)
             await asyncio.sleep(min(AGAIN_S, max(end - time.monotonic(), 0)))
         raise SilentEdgeError(f"edge-{c}: {last}")
 
-    async def model(self, c: int, run: str, label: str, seconds: float) -> Raw:
-        """The model of an edge server in a state."""
+    async def model(self, c: int, run: str, label: str, most: int, seconds: float) -> Raw:
+        """The model of an edge server in a state, of at most so many bytes."""
         end = time.monotonic() + seconds
         while True:
-            method = self._method(c, "Model")
             question = pb.ModelQuestion(run=run, label=label)
             try:
                 left_s = max(end - time.monotonic(), 0.1)
-                answer = method(question, timeout=left_s)
-                return await self._guarded(c, fetched(answer, MOST_MODEL))
+                await self._guarded(c, self._lead(c, left_s))
+                answer = self._method(c, "Model")(question, timeout=left_s)
+                return await self._guarded(c, fetched(answer, most))
             except (grpc.aio.AioRpcError, BrokenPayloadError, RevokedServerError) as error:
                 wrong = isinstance(error, BrokenPayloadError)
                 if wrong or code_of(error) in FINAL or time.monotonic() >= end:
                     raise SilentEdgeError(f"edge-{c}: {reason_of(error)}") from None
+                await self._refused(c, error)
                 await self._join(c, error, end)
             await asyncio.sleep(AGAIN_S)
 
@@ -102,7 +150,16 @@ class EdgeCalls:
 
     async def close(self) -> None:
         """Close all channels."""
+        for stream, reading in self._leading.values():
+            stream.cancel()
+            await asyncio.wait({reading})  # not cancelled: it would outlive its event loop
         await self.channels.close()
+
+
+async def _until_ended(stream: Any) -> None:
+    with suppress(grpc.aio.AioRpcError):
+        while await stream.read() is not grpc.aio.EOF:
+            pass
 
 
 async def answered(call: Any) -> Any:
@@ -114,7 +171,7 @@ def refuse_final(c: int, error: Exception) -> None:
     """Raise an error if the answer of an edge server is the same however often it is asked."""
     if not isinstance(error, grpc.aio.AioRpcError):
         return
-    line = f"edge-{c}: {error.details()}"
+    line = f"edge-{c}: {one_line(error.details() or '')}"
     if error.code() in FINAL:
         raise InputError(line) from None
     if error.code() == WRONG_PEER:

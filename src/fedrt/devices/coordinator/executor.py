@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.cost.round import price
+from fedrt.devices.coordinator.answers import GRACE_S
 from fedrt.devices.coordinator.distances import compared, distances_of, measured_distances
 from fedrt.devices.coordinator.edges import SilentEdgeError
 from fedrt.devices.coordinator.fleet import RealFleet
@@ -25,6 +26,7 @@ from fedrt.devices.coordinator.outcomes import outcome_of
 from fedrt.devices.coordinator.world import slower_radio
 from fedrt.devices.edge.states import PLAIN, global_round_of, label_of
 from fedrt.devices.wire import messages_pb2 as pb
+from fedrt.devices.wire.chunks import SPARE
 from fedrt.errors import MessageError
 from fedrt.learning.remote.orders import gossip_orders
 from fedrt.messages import Raw
@@ -40,8 +42,6 @@ log = logging.getLogger(__name__)
 FloatArray = NDArray[np.float64]
 BoolMatrix = NDArray[np.bool_]
 
-GRACE_S = 20.0
-"""What an edge server gets beyond a round's deadline, to average and to answer."""
 MIX_FACTOR, LEAST_MIX_S = 10.0, 60.0
 """A gossip may take this multiple of its planned time, and at least so many seconds."""
 MODEL_S = 600.0
@@ -324,7 +324,8 @@ class RemoteExecutor:
         run, calls, silent = self.fleet.run, self.fleet.calls, np.flatnonzero(~self.fleet.answered)
         if len(silent):
             raise SilentEdgeError(f"edge-{silent[0]}: does not answer")
-        asked = (calls.model(c, run, label, MODEL_S) for c, label in enumerate(labels))
+        most = self.evaluator.parts.model_bytes + SPARE
+        asked = (calls.model(c, run, label, most, MODEL_S) for c, label in enumerate(labels))
         return list(await asyncio.gather(*asked))
 
     def _key(self, t: int, r: int) -> pb.Key:

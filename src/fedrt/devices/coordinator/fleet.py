@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 
 from fedrt.devices.common.metrics import Metrics
 from fedrt.devices.common.settings import CoordinatorSettings
+from fedrt.devices.coordinator.answers import AnswerRules
 from fedrt.devices.coordinator.edges import EdgeCalls, Portal, SilentEdgeError
 from fedrt.devices.edge.states import START
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.party import difference, own_party, with_model
 from fedrt.errors import InputError
+from fedrt.world.fleet import edge_of_devices
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +40,8 @@ class RealFleet:
         self.settings, self.run, self.inputs, self.tell = settings, run, inputs, tell
         self.party = own_party(settings.scenario, settings.seed)
         self.portal = Portal()
-        self.calls = EdgeCalls(settings.edges, settings.files)
+        rules = AnswerRules(edge_of_devices(settings.scenario))
+        self.calls = EdgeCalls(settings.edges, settings.files, rules)
         self.calls.question = self._question
         edges = len(settings.edges)
         self.labels = [START] * edges

@@ -34,7 +34,7 @@ from fedrt.runs.loop import simulate_rounds
 from fedrt.runs.rounds import GlobalRound
 from fedrt.scenario import Scenario
 from fedrt.studies.training import DEVICES, Job, open_checkpoints
-from fedrt.system.files import write_json
+from fedrt.system.files import private_files, write_json
 from fedrt.world.simulated import SimulatedWorld
 
 log = logging.getLogger(__name__)
@@ -80,6 +80,18 @@ def coordinate(
     callbacks: Sequence[Any] = (),
 ) -> Summary:
     """Run a scenario on real devices and return the summary; a stopped run goes on."""
+    with private_files():
+        return _coordinate(settings, path, command, progress, note, callbacks)
+
+
+def _coordinate(
+    settings: CoordinatorSettings,
+    path: Path,
+    command: str,
+    progress: Progress | None,
+    note: Callable[[str], None],
+    callbacks: Sequence[Any],
+) -> Summary:
     from fedrt.learning.remote import Evaluator
 
     scenario, policy, seed = settings.scenario, settings.policy, settings.seed

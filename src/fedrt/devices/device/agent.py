@@ -8,7 +8,7 @@ import random
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
+from threading import Event, Lock
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -16,17 +16,20 @@ import grpc
 from fedrt.devices.actuators.device import DeviceActuators
 from fedrt.devices.common.metrics import Metrics
 from fedrt.devices.common.settings import DeviceSettings
-from fedrt.devices.device.memory import DeviceMemory
+from fedrt.devices.common.threads import in_thread
+from fedrt.devices.device.limits import OrderLimits
+from fedrt.devices.device.memory import DeviceMemory, forget_runs
 from fedrt.devices.security import Party, ended, open_channel, until_revoked
 from fedrt.devices.security.connections import RECHECK_S
 from fedrt.devices.wire import messages_pb2 as pb
-from fedrt.devices.wire.chunks import MOST_MODEL, BrokenPayloadError, chunks_of, gathered, head_of
-from fedrt.devices.wire.party import difference, is_label, own_party, words
+from fedrt.devices.wire.chunks import BrokenPayloadError, chunks_of, gathered, head_of
+from fedrt.devices.wire.party import difference, own_party, words
 from fedrt.devices.wire.raw import IN_STREAM, raw_chunk
 from fedrt.devices.wire.services import call, reason_of
-from fedrt.errors import FedrtError, InputError
+from fedrt.errors import FedrtError, InputError, one_line, reason
 from fedrt.messages import Raw
 from fedrt.scenario import Scenario
+from fedrt.system.files import private_files
 from fedrt.world.fleet import draw_fleet
 
 if TYPE_CHECKING:
@@ -43,6 +46,14 @@ FINAL = {
     grpc.StatusCode.FAILED_PRECONDITION,
 }
 """Answers that trying again does not change."""
+MEMORIES, SESSIONS = 16, 8
+"""What is remembered of a run at most: this many orders, and those of so many global rounds."""
+LAST_WORDS_S = 5.0
+"""How long an edge server that takes nothing any more gets to say why."""
+
+
+class StoppedError(FedrtError):
+    """Raised between two local steps once the agent is to stop."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +91,7 @@ class DeviceAgent:
         fleet = draw_fleet(scenario, seed)
         edge = int(fleet.edge_of_device[settings.number])
         self.edge = Party("edge", f"edge-{edge}")
+        self.limits = OrderLimits.of(scenario, fleet.edge_of_device, edge)
         given = (scenario, seed, settings.number, Path(settings.data))
         self.trainer = local_trainer(*given)
         self.trainer.threads = settings.threads
@@ -92,11 +104,16 @@ class DeviceAgent:
         self.newest: OrderedWork | None = None
         self.wake = asyncio.Event()
         self.one_at_a_time = Lock()
+        self.stopping = Event()
         self.counts = dict.fromkeys(COUNTS, 0.0)
         """What is told of this device while it runs."""
 
     async def serve(self, stop: asyncio.Event) -> None:
         """Attend to the edge server until told to stop; come back whenever the stream ends."""
+        with private_files():
+            await self._serve(stop)
+
+    async def _serve(self, stop: asyncio.Event) -> None:
         given = self.settings
         if given.preload:
             await asyncio.to_thread(self.trainer.warm)
@@ -108,6 +125,7 @@ class DeviceAgent:
                 wait_s = SHORTEST_S if was_welcome else min(2 * wait_s, LONGEST_S)
                 await asyncio.wait({stopped}, timeout=wait_s * random.uniform(0.5, 1.0))
         finally:
+            self.stopping.set()
             stopped.cancel()
             self.actuators.close()
             if metrics is not None:
@@ -139,45 +157,68 @@ class DeviceAgent:
         channel = open_channel(self.settings.edge, self.settings.files, self.edge)
         try:
             stream = call(channel, "Devices", "Attend")()
-            party = self.party
-            greeting = pb.Greeting(party=party, samples=self.trainer.samples)
-            working: asyncio.Task[None] | None = None
-            welcome = False
+            welcome = asyncio.Event()
+            hearing = asyncio.create_task(self._hear(stream, welcome))
+            working = asyncio.create_task(self._work(stream, welcome))
             try:
-                await stream.write(pb.FromDevice(greeting=greeting))
-                while (message := await stream.read()) is not grpc.aio.EOF:
-                    what = message.WhichOneof("what")
-                    if what == "welcome":
-                        why = difference(party, message.welcome.party, self.edge.name)
-                        if why is not None:
-                            raise InputError(why)
-                        welcome = True
-                        self.counts["connected"] = 1.0
-                        log.info("connected to %s", self.edge.name)
-                        working = asyncio.create_task(self._work(stream))
-                    elif what == "order":
-                        self.newest = await self._gather(stream, message.order)
-                        self.wake.set()
-                    elif what == "receipt" and not message.receipt.accepted:
-                        log.warning("update not counted: %s", message.receipt.why[:500])
-                code, details = await stream.code(), await stream.details()
-                if code in FINAL:
-                    raise InputError(f"{self.edge.name}: {details}")
-                log.info("%s has ended the stream: %s", self.edge.name, details or code.name)
+                first = asyncio.FIRST_COMPLETED
+                await asyncio.wait({hearing, working}, return_when=first)
+                if working.done():  # it may be that the stream has ended: then its end says why
+                    await asyncio.wait({hearing}, timeout=LAST_WORDS_S)
+                if hearing.done():
+                    hearing.result()
+                else:
+                    error = working.exception()
+                    log.error("carries out no more orders: %s", error and reason(error))
             except grpc.aio.AioRpcError as error:
                 if error.code() in FINAL:
-                    raise InputError(f"{self.edge.name}: {error.details()}") from None
+                    raise InputError(
+                        f"{self.edge.name}: {one_line(error.details() or '')}"
+                    ) from None
                 log.info("%s: %s", self.edge.name, reason_of(error))
             finally:
                 self.counts["connected"] = 0.0
-                if working is not None:
-                    await ended(working)
-            return welcome
+                await ended(hearing, working)
+            return welcome.is_set()
         finally:
             await channel.close()
 
+    async def _hear(self, stream: Any, welcome: asyncio.Event) -> None:
+        """Greet the edge server and take what it sends, until the stream ends."""
+        greeting = pb.Greeting(party=self.party, samples=self.trainer.samples)
+        await stream.write(pb.FromDevice(greeting=greeting))
+        while (message := await stream.read()) is not grpc.aio.EOF:
+            what = message.WhichOneof("what")
+            if what == "welcome":
+                why = difference(self.party, message.welcome.party, self.edge.name)
+                if why is not None:
+                    raise InputError(why)
+                self.counts["connected"] = 1.0
+                log.info("connected to %s", self.edge.name)
+                welcome.set()
+            elif what == "order":
+                await self._take(stream, message.order)
+            elif what == "receipt" and not message.receipt.accepted:
+                log.warning("update not counted: %s", message.receipt.why)
+        code, details = await stream.code(), await stream.details()
+        if code in FINAL:
+            raise InputError(f"{self.edge.name}: {one_line(details or '')}")
+        log.info("%s has ended the stream: %s", self.edge.name, details or code.name)
+
+    async def _take(self, stream: Any, order: pb.Order) -> None:
+        """Take an order in, with the model that follows it, unless it is beyond the limits."""
+        work = await self._gather(stream, order)
+        if (why := self.limits.problem(order)) is None:
+            self.newest = work
+            self.wake.set()
+            return
+        log.warning("%s: refused: %s", words(order.key), why)
+        await stream.write(pb.FromDevice(failure=pb.Failure(key=order.key, why=why)))
+
     async def _gather(self, stream: Any, order: pb.Order) -> OrderedWork:
         """An order with the model that follows it."""
+        await in_thread(self.trainer.load)  # now the device knows how long a model is
+        most, most_correction = self.limits.payloads(self.trainer.model_bytes)
         began = time.monotonic()
 
         async def chunk() -> Raw:
@@ -187,12 +228,13 @@ class DeviceAgent:
             part: Raw = message.chunk
             return part
 
-        model = await gathered(order.model, MOST_MODEL, chunk)
-        correction = await gathered(order.correction, MOST_MODEL, chunk)
+        model = await gathered(order.model, most, chunk)
+        correction = await gathered(order.correction, most_correction, chunk)
         return OrderedWork(order, model, correction, time.monotonic() - began)
 
-    async def _work(self, stream: Any) -> None:
+    async def _work(self, stream: Any, welcome: asyncio.Event) -> None:
         """Carry out orders, the newest first, and send what comes of them."""
+        await welcome.wait()
         while True:
             await self.wake.wait()
             self.wake.clear()
@@ -232,6 +274,8 @@ class DeviceAgent:
                 return
             try:
                 done = self._trained(job)
+            except StoppedError:
+                return
             except FedrtError as error:
                 log.error("%s: %s", words(job.order.key), error)
                 done = Done(None, why=str(error))
@@ -244,10 +288,8 @@ class DeviceAgent:
         from fedrt.learning.remote import LocalOrder
 
         order = job.order
-        if not (is_label(order.key.run) and is_label(order.label)):
-            raise InputError("an order with names that cannot be used")
         trainer, memory = self.trainer, self._memory(order.key.run)
-        state = memory.load(order.remember) if is_label(order.remember) else None
+        state = memory.load(order.remember) if order.remember else None
         if order.remember and state is None:
             log.warning("has forgotten what it had yet to send; starts with nothing left over")
         trainer.restore(state or {})
@@ -255,11 +297,10 @@ class DeviceAgent:
         local = LocalOrder(
             order.key.t, order.key.r, order.local_steps, codec, job.correction or None
         )
-        trainer.load()
         # Coding is not held back: the cost model knows of no cycles for it.
         spent = pb.Report()
-        held, after_step = self.actuators.training(order, spent), self.actuators.cpu.after_step
-        result = trainer.train(local, job.model, after_step, held)
+        held = self.actuators.training(order, spent)
+        result = trainer.train(local, job.model, self._after_step, held)
         trainer.settle(accepted=True)
         memory.save(order.label, trainer.state())
         memory.forget_for(order.key.t, order.remember)
@@ -285,10 +326,18 @@ class DeviceAgent:
         self.counts |= {"train_seconds": result.train_s, "global_round": float(order.key.t + 1)}
         return Done(upload, result.message, variate)
 
+    def _after_step(self) -> None:
+        """Called after every local step: hold the device to its share of the CPU, or stop."""
+        self.actuators.cpu.after_step()
+        if self.stopping.is_set():
+            raise StoppedError("the agent stops")
+
     def _memory(self, run: str) -> DeviceMemory:
         """What the device remembers of a run."""
         if self.memory is None or self.run != run:
-            self.run, self.memory = run, DeviceMemory(self.settings.state / run)
+            forget_runs(self.settings.state, run)
+            most = MEMORIES + SESSIONS * self.limits.edge_rounds
+            self.run, self.memory = run, DeviceMemory(self.settings.state / run, most)
         return self.memory
 
 

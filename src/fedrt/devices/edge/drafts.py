@@ -76,7 +76,7 @@ class UpdateDraft:
         self.path = path
         self._lock = Lock()
         self._handle: int | None = self._do(
-            os.open, path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644
+            os.open, path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600
         )
 
     def _do(self, work: Any, *given: Any) -> Any:

@@ -10,7 +10,7 @@ import grpc
 
 from fedrt.devices.security import Channels, Files, Party, RevokedServerError
 from fedrt.devices.wire import messages_pb2 as pb
-from fedrt.devices.wire.chunks import MOST_MODEL, BrokenPayloadError, fetched
+from fedrt.devices.wire.chunks import BrokenPayloadError, fetched
 from fedrt.devices.wire.services import call, reason_of
 from fedrt.errors import FedrtError
 from fedrt.messages import Raw
@@ -57,6 +57,8 @@ class PeerLinks:
     def __init__(self, files: Files) -> None:
         self.channels = Channels(files)
         self.made = Bell()
+        self.most = 0
+        """Bytes of the longest model or message that is taken; the model's process knows."""
 
     async def answering(self, peers: Iterable[pb.Peer]) -> list[int]:
         """The numbers of the peers that can be reached now."""
@@ -112,7 +114,7 @@ class PeerLinks:
     async def _fetch(self, number: int, address: str, asked: pb.Fetch, seconds: float) -> Raw:
         peer = edge_party(number)
         method = call(self.channels.to(peer, address), "Peers", "Fetch")
-        answer = fetched(method(asked, timeout=seconds), MOST_MODEL)
+        answer = fetched(method(asked, timeout=seconds), self.most)
         return await self.channels.guarded(peer, answer)
 
     async def close(self) -> None:

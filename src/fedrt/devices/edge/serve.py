@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from typing import Any
 
 import grpc
@@ -23,10 +24,12 @@ from fedrt.devices.security.gate import UnreadableMessageError
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.chunks import MOST_MESSAGE, BrokenPayloadError, pieces
 from fedrt.devices.wire.party import difference, with_model
-from fedrt.devices.wire.services import NOT_JOINED, WRONG_PEER, handlers
+from fedrt.devices.wire.rules import MOST_SAMPLES
+from fedrt.devices.wire.services import LED, NOT_JOINED, SESSION, WRONG_PEER, handlers
 from fedrt.errors import FedrtError
 from fedrt.learning.remote.process import LostModelError
 from fedrt.scenario import Scenario
+from fedrt.system.files import private_files
 from fedrt.world.fleet import draw_fleet
 
 log = logging.getLogger(__name__)
@@ -37,19 +40,34 @@ CHECK_S = 2.0
 """How often a stream is looked at whose device may have connected again."""
 LIMITS = Limits(message_bytes=MOST_MESSAGE, calls_per_s=200.0, burst=400)
 """Peers ask for every step of a gossip."""
-MOST_SAMPLES = 10**9
-"""What a device may say to have; its weight in averages may depend on it."""
 STEP_S = 600.0
 """The longest that a peer waits for a gossip step here, before it asks again."""
+
+
+@dataclass(frozen=True, eq=False)
+class Leader:
+    """The coordinator's process that leads an edge server, for as long as its call is open."""
+
+    session: str
+    peer: str
+    """Its address."""
 
 
 class EdgeServices:
     """The handlers of an edge server's calls: who calls, and what for."""
 
     def __init__(
-        self, server: EdgeNode, scenario: Scenario, seed: int, stop: asyncio.Event
+        self,
+        server: EdgeNode,
+        scenario: Scenario,
+        seed: int,
+        stop: asyncio.Event,
+        coordinator: str = "coordinator",
     ) -> None:
-        self.server, self.stop = server, stop
+        self.server, self.stop, self.coordinator = server, stop, coordinator
+        self.leader: Leader | None = None
+        self._refused = ""
+        """The last session that was refused, of which a line was logged."""
         self.party = server.party
         fleet = draw_fleet(scenario, seed)
         mine = fleet.edge_of_device == server.number
@@ -61,7 +79,7 @@ class EdgeServices:
         return {
             "fedrt.v1.Devices": Access("device", frozenset(self.roster)),
             "fedrt.v1.Peers": Access("edge", frozenset(self.edges)),
-            "fedrt.v1.Orders": Access("coordinator"),
+            "fedrt.v1.Orders": Access("coordinator", frozenset({self.coordinator})),
         }
 
     def all(self) -> list[Any]:
@@ -75,7 +93,7 @@ class EdgeServices:
                 ("Measure", self.server.measure),
             )
         }
-        orders["Model"] = self.model
+        orders |= {"Model": self.model, "Lead": self.lead}
         return [
             handlers("Devices", {"Attend": self.attend}),
             handlers("Peers", {"Fetch": self.fetch}),
@@ -86,6 +104,7 @@ class EdgeServices:
         """A call that the coordinator alone may make."""
 
         async def handle(request: Any, context: Any) -> Any:
+            await self._refuse_second(context)
             try:
                 return await method(request)
             except FedrtError as error:
@@ -93,8 +112,31 @@ class EdgeServices:
 
         return handle
 
+    async def lead(self, _question: pb.Question, context: Any) -> AsyncIterator[pb.Nothing]:
+        """Let a coordinator lead this server: until the call ends, no other one is obeyed."""
+        await self._refuse_second(context)
+        leader = self.leader = Leader(_session_of(context), context.peer())
+        try:
+            yield pb.Nothing()
+            await self.stop.wait()
+        finally:
+            if self.leader is leader:
+                self.leader = None
+
+    async def _refuse_second(self, context: Any) -> None:
+        """End a call of a coordinator's process while another one leads this server."""
+        session, leader = _session_of(context), self.leader
+        if leader is None or leader.session == session:
+            return
+        where = f"edge-{self.server.number} is led by another coordinator, from {leader.peer}"
+        if session != self._refused:
+            self._refused = session
+            log.warning("refused a coordinator, from %s: %s", context.peer(), where)
+        await context.abort(LED, f"{where}: stop one of them")
+
     async def model(self, question: pb.ModelQuestion, context: Any) -> AsyncIterator[pb.Piece]:
         """The model in a state, for the coordinator."""
+        await self._refuse_second(context)
         async for piece in self._model(question.run, question.label, context):
             yield piece
 
@@ -195,6 +237,11 @@ class EdgeServices:
             await ended(hearing, stopped)
 
 
+def _session_of(context: Any) -> str:
+    """The process that a coordinator's call is from; empty where it does not say."""
+    return str(dict(context.invocation_metadata() or ()).get(SESSION, ""))
+
+
 def code_of(error: FedrtError) -> grpc.StatusCode:
     """The status by which a caller sees whether to try again, to join again, or neither."""
     if isinstance(error, LostLinkError | LostModelError):
@@ -210,11 +257,18 @@ async def serve(
     settings: EdgeSettings, stop: asyncio.Event, ready: Callable[[int], None] | None = None
 ) -> None:
     """Serve until told to stop; `ready` is told the port."""
+    with private_files():
+        await _serve(settings, stop, ready)
+
+
+async def _serve(
+    settings: EdgeSettings, stop: asyncio.Event, ready: Callable[[int], None] | None
+) -> None:
     scenario, seed = settings.scenario, settings.seed
     server = EdgeNode(scenario, seed, settings.number, settings.state)
     server.keep_updates = settings.keep_updates
     server.links = PeerLinks(settings.files)
-    services = EdgeServices(server, scenario, seed, stop)
+    services = EdgeServices(server, scenario, seed, stop, settings.coordinator)
     limits = LIMITS.for_this_process()
     gate = Gate(settings.files, services.rules(), limits)
     grpc_server = grpc.aio.server(interceptors=[gate.interceptor], options=limits.server_options())

@@ -16,14 +16,17 @@ import numpy as np
 from fedrt.devices.actuators.base import BandwidthActuator
 from fedrt.devices.common.threads import in_thread
 from fedrt.devices.edge.links import PeerLinks, WrongMessageError
+from fedrt.devices.edge.orders import CoordinatorLimits
 from fedrt.devices.edge.rounds import OpenRound
 from fedrt.devices.edge.seats import GoneError, Seat
 from fedrt.devices.edge.states import PLAIN, START, Arrays, OtherRunError, States
 from fedrt.devices.edge.uploads import note_failure, receive
 from fedrt.devices.wire import messages_pb2 as pb
+from fedrt.devices.wire.chunks import SPARE
 from fedrt.devices.wire.party import difference, is_label, own_party, with_model, words
 from fedrt.errors import FedrtError, InputError, MessageError
 from fedrt.scenario import Scenario
+from fedrt.world.fleet import edge_of_devices
 
 if TYPE_CHECKING:
     from fedrt.learning.remote import EdgeModelProcess
@@ -53,6 +56,7 @@ class EdgeNode:
     def __init__(self, scenario: Scenario, seed: int, number: int, folder: Path) -> None:
         self.scenario, self.seed, self.number, self.folder = scenario, seed, number, folder
         self.party = own_party(scenario, seed)
+        self.limits = CoordinatorLimits.of(scenario, edge_of_devices(scenario), number)
         self.keep_updates = False
         self.seats: dict[int, Seat] = {}
         self.model: EdgeModelProcess | None = None
@@ -85,10 +89,13 @@ class EdgeNode:
             raise InputError(theirs)
         if not is_label(question.run):
             raise InputError("the coordinator's run has no name that can be used")
+        self.limits.check(question)
         async with self._at_work():
             if self.model is None:
                 model = await in_thread(self._open, question.inputs)
                 self.model, self.first = model, await in_thread(model.state)
+                if self.links is not None:
+                    self.links.most = 2 * model.model_bytes + SPARE
             digest = self.model.model_digest
             if self.run != question.run:
                 self.states = States(self.folder / question.run)
@@ -131,6 +138,7 @@ class EdgeNode:
 
     async def train(self, order: pb.TrainOrder) -> pb.TrainReport:
         """Order devices to train, average what they send by the deadline, and report."""
+        self.limits.check(order)
         states = self.states_of(order.key.run, order.base, order.label)
         async with self._at_work():
             if states.has(order.label):
@@ -233,6 +241,7 @@ class EdgeNode:
 
     async def mix(self, order: pb.MixOrder) -> pb.MixReport:
         """Gossip with the neighbours, step by step, and report."""
+        self.limits.check(order)
         states = self.states_of(order.key.run, order.base, order.label)
         async with self._at_work():
             if states.has(order.label):
@@ -277,6 +286,7 @@ class EdgeNode:
 
     async def measure(self, order: pb.DistanceOrder) -> pb.DistanceReport:
         """The distances of the model to those of the neighbours."""
+        self.limits.check(order)
         self.states_of(order.key.run, order.base, order.base)
         async with self._at_work():
             model = await self._at(order.base)

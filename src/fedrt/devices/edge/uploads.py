@@ -14,6 +14,8 @@ from fedrt.devices.edge.drafts import ReceivedUpdate, UpdateDraft
 from fedrt.devices.edge.rounds import MOST_FAILURES, OpenRound
 from fedrt.devices.edge.seats import GoneError, Seat
 from fedrt.devices.wire import messages_pb2 as pb
+from fedrt.devices.wire.chunks import SPARE
+from fedrt.errors import one_line
 from fedrt.learning.remote.process import LostModelError
 
 if TYPE_CHECKING:
@@ -21,8 +23,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SPARE = 2**16
-"""Bytes by which a message may be longer than two models: no codec's is."""
 MOST_JOULES = 1e12
 LONGEST_WHY = 500
 """Letters of a device's own words that are logged and reported."""
@@ -117,9 +117,10 @@ def note_failure(round_: OpenRound | None, number: int, key: pb.Key, why: str) -
     """Note that a device cannot deliver in this round; one that says so too often has to go."""
     if round_ is None or not same(key, round_.key) or not round_.awaits(number):
         return
-    if not round_.fail(number, why[:LONGEST_WHY]):
+    why = one_line(why, LONGEST_WHY)
+    if not round_.fail(number, why):
         raise GoneError(f"has failed more than {MOST_FAILURES} times in one round")
-    log.warning("device %d: %s", number, why[:LONGEST_WHY])
+    log.warning("device %d: %s", number, why)
 
 
 def report_problem(report: pb.Report) -> str | None:

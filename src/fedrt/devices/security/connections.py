@@ -15,7 +15,7 @@ from fedrt.devices.security.files import Files
 from fedrt.devices.security.limits import Limits, Options
 from fedrt.devices.security.party import Party
 from fedrt.devices.security.pem import read_pem
-from fedrt.errors import FedrtError, InputError
+from fedrt.errors import FedrtError, InputError, one_line
 from fedrt.validation import shown
 
 T = TypeVar("T")
@@ -196,7 +196,7 @@ class Channels:
 
 def why_unavailable(error: grpc.aio.AioRpcError, expect: Party) -> str:
     """One line about a call that failed: what the server has answered, or why there is none."""
-    said = " ".join((error.details() or "").split())
+    said = one_line(error.details() or "")
     if error.code() != grpc.StatusCode.UNAVAILABLE:
         return f"{expect}: {said or error.code().name}"
     found = next((meaning for sign, meaning in _MEANINGS if sign in said), None)

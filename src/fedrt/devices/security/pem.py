@@ -85,7 +85,7 @@ def read_request(path: Path) -> x509.CertificateSigningRequest:
 def write_key(path: Path, key: Key) -> None:
     """Write a private key that only its owner can read; one that is there is never replaced."""
     try:
-        with torn_file(path) as temporary:  # of mode 0600
+        with torn_file(path, 0o600) as temporary:
             temporary.write_bytes(key_text(key))
             with temporary.open("rb") as file:
                 os.fsync(file.fileno())

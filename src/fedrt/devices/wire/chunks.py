@@ -14,8 +14,9 @@ from fedrt.devices.wire.raw import IN_PIECE, raw_chunk
 from fedrt.errors import FedrtError
 from fedrt.messages import Raw
 
-MOST_MODEL = 2**32
-"""Bytes of the largest model that a party takes."""
+SPARE = 2**16
+"""Bytes by which a payload may be longer than its model, or than two of them where it is coded: no
+codec's is."""
 CHUNK = 2**20
 """Bytes of the longest chunk: with shorter ones, a large model takes longer."""
 LEAST_CHUNK = 2**16

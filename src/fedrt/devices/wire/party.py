@@ -6,11 +6,13 @@ import re
 
 import fedrt
 from fedrt.devices.wire.messages_pb2 import Key, Party
+from fedrt.errors import one_line
 from fedrt.records.identity import identity_of
 from fedrt.scenario import Scenario
 
 PROTOCOL = 2
 """Raised whenever two versions could misunderstand each other, with the second number alone."""
+LONGEST_VERSION = 40
 LABEL = re.compile(r"[0-9a-z][0-9a-z-]{0,79}")
 """Names of states and runs: they become names of files."""
 
@@ -39,15 +41,16 @@ def difference(ours: Party, theirs: Party, who: str) -> str | None:
 
     Versions that differ in their last number only and speak the same protocol can.
     """
+    version = one_line(theirs.version, LONGEST_VERSION)
     if ours.protocol != theirs.protocol:
         newer = "newer" if theirs.protocol > ours.protocol else "older"
         return (
-            f"{who} speaks protocol {theirs.protocol} (FedRT {theirs.version}), {newer} than"
+            f"{who} speaks protocol {theirs.protocol} (FedRT {version}), {newer} than"
             f" {ours.protocol} here (FedRT {ours.version}): install the same version on both"
         )
     if _series(ours.version) != _series(theirs.version):
         return (
-            f"{who} has FedRT {theirs.version}, and here is {ours.version}: install the same"
+            f"{who} has FedRT {version}, and here is {ours.version}: install the same"
             " version on both"
         )
     if ours.scenario != theirs.scenario:

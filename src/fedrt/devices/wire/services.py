@@ -9,10 +9,15 @@ import grpc
 
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.raw import IN_PIECE, IN_STREAM, reader, writer
+from fedrt.errors import one_line
 
 NOT_JOINED = grpc.StatusCode.ABORTED
 """The answer of an edge server that has been started anew, and was not asked to join the run."""
 
+LED = grpc.StatusCode.ALREADY_EXISTS
+"""The answer of an edge server to a coordinator while another one leads it."""
+SESSION = "fedrt-session"
+"""The metadata in which each call of a coordinator names its process."""
 
 WRONG_PEER = grpc.StatusCode.DATA_LOSS
 """The answer where another edge server has sent what cannot be used: asking again is no use."""
@@ -30,6 +35,7 @@ class CallKind(NamedTuple):
 DEVICES = {"Attend": CallKind(pb.FromDevice, pb.ToDevice, streams_in=True, streams_out=True)}
 PEERS = {"Fetch": CallKind(pb.Fetch, pb.Piece, streams_out=True)}
 ORDERS = {
+    "Lead": CallKind(pb.Question, pb.Nothing, streams_out=True),
     "Ask": CallKind(pb.Question, pb.Answer),
     "Train": CallKind(pb.TrainOrder, pb.TrainReport),
     "Mix": CallKind(pb.MixOrder, pb.MixReport),
@@ -73,5 +79,6 @@ def _reader(kind: Any) -> Any:
 def reason_of(error: Exception) -> str:
     """An error of a call in one line."""
     if isinstance(error, grpc.aio.AioRpcError):
-        return f"{error.code().name.lower().replace('_', ' ')}: {error.details()}"
-    return str(error)
+        code = error.code().name.lower().replace("_", " ")
+        return f"{code}: {one_line(error.details() or '')}"
+    return one_line(str(error))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedrt.learning.codecs.feedback import ErrorFeedback
-from fedrt.messages import NONE
+from fedrt.messages import UNCOMPRESSED
 from fedrt.scenario.entries import make_own, refuse
 from fedrt.scenario.model import Learning
 
@@ -170,7 +170,7 @@ def _check_state(codec: Codec, method: str, found: Any, given: Tensor | None) ->
 def make_codec(learning: Learning) -> Codec | None:
     """The codec that a scenario names, None for none; a user's own gets its options."""
     choice = learning.codec
-    if choice == NONE:
+    if choice == UNCOMPRESSED:
         return None
     if isinstance(choice, str):
         return ErrorFeedback(choice, learning.top_k)

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 
 from fedrt.learning.codecs.formats import Format, UserFormat
-from fedrt.messages import CODECS, message_bytes
+from fedrt.messages import UPLOADS, message_bytes
 
 
 def make_format(name: str, share: float | None = None) -> Format:
     """The message format of a codec; `share` is that of `top-k`. One with a colon is a user's."""
-    form: Format = UserFormat(name) if ":" in name else CODECS[name].load()(name, share)
+    form: Format = UserFormat(name) if ":" in name else UPLOADS[name].load()(name, share)
     return form
 
 

@@ -1,4 +1,4 @@
-"""The codecs `float32` and `float16`: every number in the given type.
+"""The codecs `float32` and `float16`: every number in the given type; and numbers without a codec.
 
 What float16 cannot hold becomes its greatest number.
 """
@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedrt.errors import MessageError
 from fedrt.learning.codecs.formats import as_float32, vector_of
 from fedrt.learning.codecs.wire import refuse_body, seal, unseal
-from fedrt.messages import CODECS
+from fedrt.messages import UPLOADS, VALUE_BYTES
 
 MOST_HALF = float(torch.finfo(torch.float16).max)
 
@@ -22,7 +23,7 @@ class Floats:
     share = None
 
     def __init__(self, name: str, share: float | None = None) -> None:
-        self.name, self.half = name, CODECS[name].bits == 16
+        self.name, self.half = name, UPLOADS[name].bits == 16
 
     def encode(self, numbers: Tensor) -> bytes:
         """The message of a vector."""
@@ -49,3 +50,22 @@ class Floats:
 
     def __repr__(self) -> str:
         return self.name
+
+
+class Uncompressed(Floats):
+    """The numbers alone, 4 bytes each, where any codec's message would be longer."""
+
+    def encode(self, numbers: Tensor) -> bytes:
+        """The message of a vector."""
+        return vector_of(numbers, self.name).astype("<f4", copy=False).tobytes()
+
+    def decode(self, message: bytes, numbers: int | None = None) -> Tensor:
+        """The vector that a message stands for."""
+        count = len(message) // VALUE_BYTES if numbers is None else numbers
+        if len(message) != VALUE_BYTES * count:
+            rule = f"{VALUE_BYTES * count} for {count} numbers"
+            raise MessageError(f"message without a codec: has {len(message)} bytes: must be {rule}")
+        found = np.frombuffer(message, dtype="<f4")
+        if not np.isfinite(found).all():
+            raise refuse_body(self.name, "has a number that is not finite")
+        return torch.from_numpy(found.astype(np.float32))

@@ -21,7 +21,7 @@ from fedrt.learning.engines.engine import Screening, Trained, TrainingOrder
 from fedrt.learning.engines.method import Method
 from fedrt.learning.engines.scaffold import Variates
 from fedrt.learning.servers import Servers
-from fedrt.messages import NONE
+from fedrt.messages import UNCOMPRESSED
 from fedrt.rounds import ACCEPTED, NOT_STEPPED
 from fedrt.scenario.model import Scenario
 
@@ -84,7 +84,7 @@ class EdgeServers:
         if order.codec is not None:
             return [order.menu[number] for number in order.codec.tolist()]
         codec = self.method.codec
-        name = codec.name if isinstance(codec, ErrorFeedback) else NONE
+        name = codec.name if isinstance(codec, ErrorFeedback) else UNCOMPRESSED
         return [name] * len(order.devices)
 
     def take(self, order: TrainingOrder, trained: Trained) -> IntArray | None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedrt.control.mixing.damping import damped
 from fedrt.control.mixing.weights import mixing_of
-from fedrt.messages import CODECS, GOSSIP_CODECS, Raw, distortion
+from fedrt.messages import GOSSIP_CODECS, UPLOADS, Raw, distortion
 from fedrt.plan import Gossip
 from fedrt.rounds import ACCEPTED
 from fedrt.scenario.model import Scenario
@@ -70,7 +70,7 @@ class LocalOrder:
         numbers = (self.t, self.r, self.local_steps)
         if not all(0 <= number <= most for number, most in zip(numbers, MOST, strict=True)):
             return f"an order of round ({self.t}, {self.r}) with {self.local_steps} local steps"
-        if self.codec is not None and self.codec not in CODECS and ":" not in self.codec:
+        if self.codec is not None and self.codec not in UPLOADS and ":" not in self.codec:
             return f"an order with the codec {shown(self.codec)}: must be one that is shipped"
         return None
 

@@ -23,7 +23,7 @@ from fedrt.learning.models.architectures import model_for
 from fedrt.learning.models.flat import FlatModel
 from fedrt.learning.notes import refuse_other_lengths
 from fedrt.learning.remote.orders import ModelInputs
-from fedrt.messages import CODECS, Raw, message_bytes
+from fedrt.messages import UPLOADS, Raw, message_bytes
 from fedrt.scenario.model import Scenario
 from fedrt.validation import shown
 
@@ -113,7 +113,7 @@ class CommonParts:
 
     def _known(self, codec: str) -> str:
         """The name of a codec; an error if it is a user's that the scenario does not name."""
-        if codec not in CODECS and codec not in (self.scenario.control.codecs or ()):
+        if codec not in UPLOADS and codec not in (self.scenario.control.codecs or ()):
             raise MessageError(f"codec {shown(codec)}: must be one of the scenario's")
         return codec
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import signal
 import socket
+import traceback
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from fedrt.errors import one_line
 from fedrt.learning.remote.line import ClosedLineError, receive, send, told_error
 from fedrt.learning.remote.orders import KeptResult, LocalOrder
 from fedrt.system.plugins import allow_from_now, set_own_folder
@@ -82,5 +84,6 @@ def _answer(work: ModelWork, name: str, given: tuple[Any, ...]) -> dict[str, Any
     except Exception as error:  # code of the user's may raise anything
         told = told_error(error)
         if "failed" in told:
-            log.exception("%s", name)
+            for line in traceback.format_exc().splitlines():  # it may quote what others sent
+                log.error("%s: %s", name, one_line(line))
         return told

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedrt.measures import Measure, own_measures
+from fedrt.measures import TASK_METHODS, Measure, own_measures
 from fedrt.registry import TASKS, make_part
 from fedrt.scenario.entries import OwnEntry, make_own, refuse
 from fedrt.scenario.model import Custom, Learning
@@ -147,7 +147,7 @@ def make_task(learning: Learning) -> Task:
     """The task that a scenario names; a user's own gets its options."""
     choice = learning.task or "classification"
     if isinstance(choice, Custom):
-        own = make_own(choice, "task", ("losses", "output_shape"))
+        own = make_own(choice, "task", TASK_METHODS)
         return OwnTask(own, own_measures(own.entry, own.name))
     task: Task = make_part(TASKS, choice, learning)
     return task

@@ -1,4 +1,4 @@
-"""What a bound found: the least time that any plan can take, and who comes nearest to it."""
+"""What a bound found: a time that no plan within its limits beats, and who comes nearest to it."""
 
 from __future__ import annotations
 

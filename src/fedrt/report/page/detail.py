@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedrt.errors import InputError
 from fedrt.ledger import overspend_j
-from fedrt.messages import CODECS as SHIPPED
+from fedrt.messages import UPLOADS as SHIPPED
 from fedrt.records.history import ALL_PARTS, PARTS, parts_in
 from fedrt.report.devices.measured import COLUMNS as MEASURED
 from fedrt.report.devices.measured import device_means
@@ -42,8 +42,8 @@ MOST_HELD = 200_000
 
 NO_CODEC = 255
 """In the place of a codec where a device sent nothing."""
-CODEC_NAMES = list(SHIPPED)
-FEW_BITS_FIRST = tuple(reversed(CODEC_NAMES))
+UPLOADS = list(SHIPPED)
+FEW_BITS_FIRST = tuple(reversed(UPLOADS))
 NUMBER_BITS = np.array([codec.bits or np.nan for codec in SHIPPED.values()])
 """The bits of a number under each codec; `top-k`, which sends only some, has none."""
 
@@ -258,11 +258,11 @@ def _codecs(
     device = whole_numbers(rows, "device", count, path)
     round_of_row = rows["global_round"].astype(np.int64, copy=False)
     used = rows["codec"] >= 0
-    names = [CODEC_NAMES.index(name) for name in FEW_BITS_FIRST]
+    names = [UPLOADS.index(name) for name in FEW_BITS_FIRST]
     names = [place for place in names if (rows["codec"] == place).any()]
     codec = np.searchsorted(-np.array(names), -rows["codec"][used])
     return {
-        "names": [CODEC_NAMES[place] for place in names],
+        "names": [UPLOADS[place] for place in names],
         **_sent(run, rows["upload_bytes"], round_of_row, used, codec, len(names)),
         "by_device": _codecs_by_device(
             bins(run.done, most.bins), round_of_row[used], device[used], codec, names, count

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.errors import InputError, reason
-from fedrt.messages import CODECS as SHIPPED
+from fedrt.messages import UPLOADS
 from fedrt.records.directory import SavedRun, read_run
 from fedrt.report.page.encode import plain_data
 from fedrt.report.page.sources import read_json
@@ -140,7 +140,7 @@ def read_columns(
 
 
 def to_columns(table: Any, names: Sequence[str]) -> Columns:
-    """The named columns as arrays; codecs as their places in `messages.CODECS`, others as -1."""
+    """The named columns as arrays; codecs as their places in `UPLOADS`, others as -1."""
     return {
         name: _codec_places(table[name]) if name == "codec" else table[name].to_numpy()
         for name in names
@@ -151,7 +151,7 @@ def _codec_places(names: Any) -> NDArray[np.int64]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    places = pc.index_in(names, value_set=pa.array(list(SHIPPED)))
+    places = pc.index_in(names, value_set=pa.array(list(UPLOADS)))
     found: NDArray[np.int64] = pc.fill_null(places, -1).to_numpy().astype(np.int64)
     return found
 

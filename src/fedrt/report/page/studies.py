@@ -99,7 +99,7 @@ def _size(data: Any) -> dict[str, Any]:
             {"name": policy_label(str(name), of.get("name")), "style": style_numbers([name])[name]}
             for name, of in data["policies"].items()
         ],
-        "value": finite(data["value"]),
+        "value": None if data["value"] is None else finite(data["value"]),
         "answer": str(data["sentence"]),
         "over": not data["within_budgets"],
         "note": None if data["note"] is None else str(data["note"]),

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.errors import InputError
-from fedrt.world.logs.log import Log
+from fedrt.world.logs.log import Faults, Log
 
 FloatArray = NDArray[np.float64]
 LEAST_BPS = 1e3
@@ -59,15 +59,15 @@ class Converted:
 
 def convert(logs: Mapping[str, Log], how: Conversion) -> Converted:
     """The trace of logs, by their names."""
-    problems: list[str] = []
+    faults = Faults()
     notes: list[str] = []
     series = []
     for name, log in logs.items():
-        values = _slots(name, log, how, problems, notes)
+        values = _slots(name, log, how, faults, notes)
         if values is not None:
             series.append(values)
-    if problems:
-        raise InputError(problems)
+    if faults.count:
+        raise InputError(faults.lines())
     rounds = _rounds(list(logs), [len(values) for values in series], how)
     slots = rounds * how.slots_per_round
     if slots * len(series) > MOST_ROWS:
@@ -101,22 +101,22 @@ def _rounds(names: Sequence[str], lengths: Sequence[int], how: Conversion) -> in
 
 
 def _slots(
-    name: str, log: Log, how: Conversion, problems: list[str], notes: list[str]
+    name: str, log: Log, how: Conversion, faults: Faults, notes: list[str]
 ) -> FloatArray | None:
     """The mean of a log in every whole edge round (of a backhaul: global round)."""
     wanted = log.snr_db if how.to == "channel" else log.bps
     if wanted is None:
-        problems.append(f"{name}: has rates alone, no SNR: `to` must be bandwidth or backhaul")
+        faults.add(name, "has rates alone, no SNR: `to` must be bandwidth or backhaul")
         return None
     there = ~np.isnan(wanted)
     if not there.any():
         what = "SNR" if how.to == "channel" else "rate"
-        problems.append(f"{name}: has no {what} in any row")
+        faults.add(name, f"has no {what} in any row")
         return None
     count = max(1, int((log.ends_s + 1e-9) // how.slot_s))
     if count > MOST_SLOTS:
         rule = f"at most {MOST_SLOTS}; give a longer `edge_round_s`"
-        problems.append(f"{name}: lasts {count} rounds of {how.slot_s:g} s: must be {rule}")
+        faults.add(name, f"lasts {count} rounds of {how.slot_s:g} s: must be {rule}", "rounds")
         return None
     slot = (log.begins_s / how.slot_s).astype(np.int64)
     used = there & (slot < count)
@@ -124,7 +124,7 @@ def _slots(
     total = np.bincount(slot[used], (wanted * log.length_s)[used], minlength=count)
     empty = weight == 0
     if empty.all():
-        problems.append(f"{name}: has no value in its whole rounds of {how.slot_s:g} s")
+        faults.add(name, f"has no value in its whole rounds of {how.slot_s:g} s")
         return None
     values = total / np.where(empty, 1.0, weight)
     if empty.any():

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedrt.validation import Real, shown
-from fedrt.world.logs.log import BadRows, Log
+from fedrt.world.logs.log import Faults, Log
 
 COLUMNS = (
     *("milliseconds since 1970", "milliseconds since the start", "latitude", "longitude"),
@@ -25,35 +25,36 @@ COUNT = Real(least=0, most=1e15)
 RULES = (COUNT, COUNT, NUMBER, NUMBER, COUNT, COUNT)
 
 
-def read_ghent(text: str, name: str, problems: list[str]) -> Log | None:
+def read_ghent(text: str, name: str, faults: Faults) -> Log | None:
     """The samples of a log, which has rates alone."""
-    before, bad = len(problems), BadRows(name, problems)
+    before = faults.count
     samples: list[tuple[float, float, float]] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        words = line.split()
+    for number, text_line in enumerate(text.splitlines(), 1):
+        words = text_line.split()
         if not words:
             continue
         if len(words) != len(COLUMNS):
-            bad.add(number, f"has {len(words)} values: must have {len(COLUMNS)}")
+            line = f"has {len(words)} values: must have {len(COLUMNS)}"
+            faults.add(name, line, "values", number)
             continue
         values = [_number(word) for word in words]
         wrong = [
-            f"{column} = {shown(word)}: must be {rule.wording}"
+            (f"{column} = {shown(word)}: must be {rule.wording}", column)
             for column, word, value, rule in zip(COLUMNS, words, values, RULES, strict=True)
             if not rule.holds(value)
         ]
         if wrong:
-            bad.add(number, wrong[0])
+            faults.add(name, *wrong[0], number)
             continue
         begins_ms = values[1] - values[5]
         if samples and begins_ms < samples[0][0]:
-            bad.add(number, f"{COLUMNS[1]} = {words[1]}: must not be before the first row's")
+            text = f"{COLUMNS[1]} = {words[1]}: must not be before the first row's"
+            faults.add(name, text, "order", number)
             continue
         samples.append((begins_ms, values[5], values[4]))
-    bad.end()
-    if len(problems) == before and not any(length for _, length, _ in samples):
-        problems.append(f"{name}: has no rows")
-    if len(problems) > before:
+    if faults.count == before and not any(length for _, length, _ in samples):
+        faults.add(name, "has no rows")
+    if faults.count > before:
         return None
     begins_ms, length_ms, size = np.array([each for each in samples if each[1] > 0]).T
     return Log((begins_ms - begins_ms[0]) / 1e3, length_ms / 1e3, 8e3 * size / length_ms)

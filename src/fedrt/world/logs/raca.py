@@ -21,7 +21,7 @@ import numpy as np
 from fedrt import quantities as q
 from fedrt.errors import reason
 from fedrt.validation import Real, shown
-from fedrt.world.logs.log import BadRows, Log
+from fedrt.world.logs.log import Faults, Log
 
 TIME = "%Y.%m.%d_%H.%M.%S"
 COLUMNS = ("Timestamp", "SNR", "DL_bitrate")
@@ -30,42 +30,42 @@ ONLY_5G = "PINGAVG"
 """A column of the 5G data set that the other one does not have."""
 
 
-def read_raca_4g(text: str, name: str, problems: list[str]) -> Log | None:
+def read_raca_4g(text: str, name: str, faults: Faults) -> Log | None:
     """The samples of a log of the 4G data set."""
-    return _read(text, name, problems, is_5g=False)
+    return _read(text, name, faults, is_5g=False)
 
 
-def read_raca_5g(text: str, name: str, problems: list[str]) -> Log | None:
+def read_raca_5g(text: str, name: str, faults: Faults) -> Log | None:
     """The samples of a log of the 5G data set."""
-    return _read(text, name, problems, is_5g=True)
+    return _read(text, name, faults, is_5g=True)
 
 
-def _read(text: str, name: str, problems: list[str], *, is_5g: bool) -> Log | None:
-    rows, before = csv.reader(io.StringIO(text, newline="")), len(problems)
+def _read(text: str, name: str, faults: Faults, *, is_5g: bool) -> Log | None:
+    rows, before = csv.reader(io.StringIO(text, newline="")), faults.count
     try:
         head = [word.strip() for word in next(rows, [])]
         missing = [column for column in (*COLUMNS, *((ONLY_5G,) * is_5g)) if column not in head]
         if missing:
-            problems.append(f"{name}: has no column {', '.join(missing)}")
+            faults.add(name, f"has no column {', '.join(missing)}")
             return None
         if not is_5g and ONLY_5G in head:
-            problems.append(f"{name}: has a column {ONLY_5G}, as the logs of raca-5g have")
+            faults.add(name, f"has a column {ONLY_5G}, as the logs of raca-5g have")
             return None
-        samples = _samples(rows, head, BadRows(name, problems))
+        samples = _samples(rows, head, name, faults)
     except csv.Error as error:
-        problems.append(f"{name}: is not CSV: {reason(error)}")
+        faults.add(name, f"is not CSV: {reason(error)}")
         return None
-    if len(problems) > before:
+    if faults.count > before:
         return None
     if not samples:
-        problems.append(f"{name}: has no rows")
+        faults.add(name, "has no rows")
         return None
     begins_s, snr_db, kbps = np.array(samples).T
     return Log(begins_s - begins_s[0], np.ones(len(samples)), 1e3 * kbps, snr_db)
 
 
 def _samples(
-    rows: Iterable[list[str]], head: list[str], bad: BadRows
+    rows: Iterable[list[str]], head: list[str], name: str, faults: Faults
 ) -> list[tuple[float, float, float]]:
     """Seconds since 1970, SNR and kbit/s of every good row."""
     samples: list[tuple[float, float, float]] = []
@@ -74,25 +74,28 @@ def _samples(
         if not row:
             continue
         if len(row) != len(head):
-            bad.add(number, f"has {len(row)} values: must have {len(head)}")
+            faults.add(name, f"has {len(row)} values: must have {len(head)}", "values", number)
             continue
         when, snr, rate = (row[i].strip() for i in place)
         try:
             # Without a zone of its own the time would be read in that of this machine.
             second = (datetime.strptime(when, TIME) - datetime(1970, 1, 1)).total_seconds()
         except ValueError:
-            bad.add(number, f"Timestamp = {shown(when)}: must be as 2019.12.16_13.40.04")
+            line = f"Timestamp = {shown(when)}: must be as 2019.12.16_13.40.04"
+            faults.add(name, line, "time", number)
             continue
         snr_db, kbps = _number(snr, q.SNR_DB), _number(rate, KBPS)
         if snr_db is None:
-            bad.add(number, f"SNR = {shown(snr)}: must be {q.SNR_DB.wording}, or -")
+            line = f"SNR = {shown(snr)}: must be {q.SNR_DB.wording}, or -"
+            faults.add(name, line, "SNR", number)
         elif kbps is None:
-            bad.add(number, f"DL_bitrate = {shown(rate)}: must be {KBPS.wording}, or -")
+            line = f"DL_bitrate = {shown(rate)}: must be {KBPS.wording}, or -"
+            faults.add(name, line, "rate", number)
         elif samples and second < samples[0][0]:
-            bad.add(number, f"Timestamp = {shown(when)}: must not be before the first row's")
+            line = f"Timestamp = {shown(when)}: must not be before the first row's"
+            faults.add(name, line, "order", number)
         else:
             samples.append((second, snr_db, kbps))
-    bad.end()
     return samples
 
 

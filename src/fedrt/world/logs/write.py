@@ -15,7 +15,7 @@ from fedrt.system.inputs import read_text
 from fedrt.validation import Maybe, OneOf, Real, Rule, Whole, problem, shown
 from fedrt.world.logs import FORMATS
 from fedrt.world.logs.convert import TARGETS, Conversion, convert
-from fedrt.world.logs.log import Log, Reader
+from fedrt.world.logs.log import Faults, Log, Reader
 
 
 @dataclass(frozen=True)
@@ -89,23 +89,23 @@ def write_trace(
 
 
 def _read_logs(names: Sequence[str], read: Reader) -> dict[str, Log]:
-    """The logs by their names; all problems of all of them at once."""
-    problems: list[str] = []
+    """The logs by their names; all faults of all of them at once."""
+    faults, others = Faults(), list[str]()
     logs: dict[str, Log] = {}
     for name in names:
         try:
             text = read_text(Path(name)).removeprefix("\ufeff")
         except (OSError, ValueError) as error:
-            problems.append(f"{name}: cannot be read: {reason(error)}")
+            faults.add(name, f"cannot be read: {reason(error)}")
             continue
         except InputError as error:
-            problems += error.lines
+            others += error.lines
             continue
-        log = read(text, name, problems)
+        log = read(text, name, faults)
         if log is not None:
             logs[name] = log
-    if problems:
-        raise InputError(problems)
+    if faults.count or others:
+        raise InputError(faults.lines() + others)
     return logs
 
 

@@ -134,7 +134,7 @@ function benchSections(study, number, charts) {
   if (study.policies.length) {
     charts.push([id, () => benchOption(study)]);
     section.append(
-      make("figure", {}, make("figcaption", {}, "Time above a bound that no plan of the same work can undercut"), make("div", { id, class: "chart tall" })),
+      make("figure", {}, make("figcaption", {}, "Time above a bound that no plan of the same work undercuts within fedrt's contraction and energy"), make("div", { id, class: "chart tall" })),
       make("p", { class: "muted" }, `Means of ${plural(study.seeds, "seed")}. * has no bound to hold policies against: ${study.worlds.filter((w) => !w.bounded).map((w) => `${w.name}, ${w.why}`).join("; ") || "none"}; its scores are above the quickest policy. ▲ spends more on some device than its budget, or than fedrt where that cannot keep it. – did other work there. Points below 0.01 % are drawn there.`),
       make("div", { class: "scroll" }, benchMatrix(study)),
     );

@@ -1,4 +1,4 @@
-// A bound: the time that no plan can undercut, and each policy's time beside it.
+// A bound: a time that no plan of the same work and limits undercuts, and each policy's time beside it.
 
 function boundOption(study) {
   const times = [...study.bounds, ...study.policies].map((each) => each.time_s.mean);

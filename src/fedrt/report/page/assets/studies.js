@@ -109,9 +109,10 @@ function sizeOption(study) {
   const data = ran.map((each) => [each.value, Math.max(...each.times_s) / size]);
   const over = data.filter((_, i) => ran[i].over_devices);
   const deadline = study.deadline_s / size;
+  const answer = data.find(([value]) => value === study.value);
   return {
     describe: `total time of ${name} against ${study.labels[0]}, with the deadline`,
-    key: [[swatch(style), name], [circle(), `the answer, ${sayNumber(study.value, 7)}`], ...(over.length ? [OVER_KEY()] : [])],
+    key: [[swatch(style), name], ...(answer ? [[circle(), `the answer, ${sayNumber(study.value, 7)}`]] : []), ...(over.length ? [OVER_KEY()] : [])],
     grid: GRID,
     xAxis: axis(study.labels[0], { type: "value", scale: true, axisLabel: { formatter: (v) => sayNumber(v, 4) } }),
     // The deadline is always in the picture, however far the times are from it.
@@ -129,7 +130,7 @@ function sizeOption(study) {
       lineSeries(name, style, data, {
         symbolSize: 8,
         markLine: { silent: true, symbol: "none", data: [{ yAxis: deadline }], lineStyle: { color: WARNING, type: [6, 4] }, label: { position: "insideEndTop", color: themed("--text"), formatter: `deadline ${sayTime(study.deadline_s)}` } },
-        markPoint: { silent: true, symbol: "circle", symbolSize: 24, data: [{ coord: data.find(([value]) => value === study.value) || data[0] }], itemStyle: { color: "transparent", borderColor: themed("--text"), borderWidth: 2 }, label: { show: false } },
+        markPoint: { silent: true, symbol: "circle", symbolSize: 24, data: answer ? [{ coord: answer }] : [], itemStyle: { color: "transparent", borderColor: themed("--text"), borderWidth: 2 }, label: { show: false } },
       }),
       overSeries(over),
     ],

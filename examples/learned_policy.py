@@ -32,7 +32,6 @@ import fedrt.environment
 UNSEEN = 10_000
 """The first seed of the worlds that training never draws."""
 BESIDE = ("ce-fedavg", "fedrt", "fedrt-plus")
-ENVIRONMENT = ("fedrt", "python", "libraries", "system", "processor", "cores")
 ENVS = 8
 GAMMA = 0.99
 
@@ -136,7 +135,7 @@ def score(agent: PPO, scales: VecNormalize, scenario: str, seeds: range) -> dict
         **{name: [each[name] for each in own] for name in fields},
         "beside": beside,
         "bound_s": None,
-        "environment": {name: known[name] for name in ENVIRONMENT},
+        "environment": known,
     }
 
 

@@ -52,7 +52,7 @@ NOT_DRAWN = (*SPEED_ALONE, *DOWNLOADS, *GENERATED, *IN_FLOWER)
 SEARCH_PATHS = {
     "bound/kernel.py": None,
     "bound/search.py": ("share_to_end_at", "price_seconds"),
-    "bound/joule_prices.py": ("JoulePrices.multiply", "JoulePrices.start"),
+    "bound/joule_prices.py": ("JoulePrices.multiply", "JoulePrices.start", "CodingSteps.factor"),
     "bound/duality.py": ("DualPrices.even",),
     "control/allocation/priced.py": ("PricedFleet._first_nu",),
 }

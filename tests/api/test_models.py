@@ -63,7 +63,7 @@ def test_samples_of_another_layout_are_one_line(run, kind):
         "channels first": (np.moveaxis(x, -1, 1), "of shape (100, 2, 4, 6): must have the shape"),
         "one sample": (x[0], "of shape (4, 6, 2): must have the shape (n, 4, 6, 2); arrays"),
         "tensor, channels last": (torch.from_numpy(x), "(100, 4, 6, 2): must have the shape (n, 2"),
-        "words": (["a", "b"], "`samples`: must be an array of numbers"),
+        "words": (["a", "b"], "samples: must be an array of numbers"),
     }[kind]
     with pytest.raises(InputError, match=re.escape(line)):
         run.inputs(samples)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from support.tiny import tiny
 
 from fedrt.bound.other_laws import LEAST_PART, Fixed
+from fedrt.bound.whole_run import round_links
+from fedrt.studies.bound import beyond_limits
 from fedrt.world.laws import Laws
 from fedrt.world.observation import Menu, Observation
+from fedrt.world.simulated import SimulatedWorld
 
 SEEN = Observation(
     model_bits=1e6,
@@ -62,3 +67,38 @@ def test_limits_leave_what_is_not_fixed_or_a_trace():
     fixed = Fixed(np.zeros((1, 1)), np.array([1.0, 5.0, 2.0]))
     left_j = fixed.limits_j(np.array([3.0, 4.0, np.inf]))
     np.testing.assert_allclose(left_j, [2.0, 4.0 * LEAST_PART, np.inf])
+
+
+@pytest.mark.parametrize(("spent_j", "over"), [([2.0, 2.0, 5.0], 0), ([1.0, 2.1, 5.0], 1)])
+def test_a_bound_does_not_apply_to_runs_beyond_its_limits(spent_j, over):
+    """Limits of 2 J for two devices and none for the third, and 0.2 and 0.3 of mixing."""
+    bound = SimpleNamespace(limit_j=np.array([2.0, 2.0, np.inf]), rho=np.array([0.2, 0.3]))
+    run = SimpleNamespace(
+        spent_j=np.array(spent_j),
+        contraction=np.array([0.25, 0.3]),
+        unlinked_rounds=4,
+        own_steps=True,
+        distorted_rounds=3,
+    )
+    assert beyond_limits(bound, run) == {
+        "devices_over_limit": over,
+        "rounds_over_rho": 1,
+        "rounds_over_consensus_limit": 4,
+        "own_local_steps": 1,
+        "edge_rounds_over_distortion_limit": 3,
+    }
+    bound.rho = None
+    assert beyond_limits(bound, run)["rounds_over_rho"] == 0
+
+
+def test_messages_of_a_menus_gossip_have_headers_too():
+    """Gossip in the codec of all uploads: with a quarter more bits steps take a quarter longer."""
+    plain, longer = (
+        SimulatedWorld(tiny(*settings), 0) for settings in ((), ("overheads={header_factor=1.25}",))
+    )
+    distances = [np.ones((3, 3)) - np.eye(3)] * 4
+    menu = Menu(("int4", "int8"), np.array([4e6, 8e6]), np.array([0.1, 0.0]), 0.1)
+    steps_s = [round_links(world, distances, None, menu)[0].step_s for world in (plain, longer)]
+    links = np.isfinite(steps_s[0])
+    assert links.sum() == 6
+    np.testing.assert_allclose(steps_s[1][links], 1.25 * steps_s[0][links], rtol=1e-12)

@@ -33,7 +33,7 @@ def fill(folder: Path) -> dict[str, Kept]:
             "seed": cell.seed,
             "scenario": SCENARIO,
             "device": "an abacus",
-            "environment": ENVIRONMENT,
+            "environment": ENVIRONMENT | {"load_average": [float(i), 0.5, 0.5], "nice": i % 2},
             "command": "fedrt reproduce <b>",
         }
         if cell.policy == "ce-fedavg":

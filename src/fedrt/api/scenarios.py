@@ -55,8 +55,8 @@ def check(source: Source, settings: Settings = ()) -> Scenario:
         learning = replace(found.learning, model_bits=1.0)
         fleet = with_setting(found.fleet, "cycles_per_sample", MEASURED, PerDevice(1.0, 1.0))
         made = replace(found, learning=learning, fleet=fleet)
-    fleet = SimulatedWorld(made, seed=0).fleet
-    for line in (*size_notes(found.learning), *fleet_notes(made, fleet)):
+    world = SimulatedWorld(made, seed=0)
+    for line in (*size_notes(found.learning), *fleet_notes(made, world.fleet)):
         note(f"note: {line}")
     return found
 

@@ -214,7 +214,9 @@ def _bounded(request: Request, scenario: Scenario, seeds: list[int], progress: b
             results.append(compare_to_bound(world, distances, policies, rho, step, study.points))
             if steps is not None:
                 least = readable_time(results[-1].bound.time_s)
-                say_without_terminal(f"seed {seed}: no plan is quicker than {least}")
+                say_without_terminal(
+                    f"seed {seed}: no plan within the limits takes less than {least}"
+                )
         data = bound_data(scenario.name, results)
         write_json(study.out / "bound.json", data)
     rows = [

@@ -94,7 +94,7 @@ class Inputs:
         except ValueError:  # rows of different lengths
             array = np.array(None)
         if array.dtype.kind not in "biuf":
-            raise InputError("`samples`: must be an array of numbers")
+            raise InputError("samples: must be an array of numbers")
         layout = (*self.shape[1:], self.shape[0]) if self.images else self.shape
         self._check(array.shape, layout, whole=array.dtype.kind != "f")
         array = np.moveaxis(array, -1, 1) if self.images else array
@@ -106,11 +106,11 @@ class Inputs:
             sides = ", ".join(map(str, layout))
             order = "; arrays of images have their channels last, tensors first"
             raise InputError(
-                f"`samples` of shape {tuple(found)}: must have the shape (n, {sides})"
+                f"samples of shape {tuple(found)}: must have the shape (n, {sides})"
                 f"{order if self.images else ''}"
             )
         if self.integers and not whole:
-            raise InputError("`samples`: must be whole numbers, as the run's data are")
+            raise InputError("samples: must be whole numbers, as the run's data are")
 
 
 class FromRaw(nn.Module):

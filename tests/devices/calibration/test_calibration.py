@@ -148,6 +148,7 @@ def test_a_device_is_measured_with_its_edge_server(tmp_path, capfd):
         found = fedrt.calibrate(name, edge=edge, cpu="duty", cpu_share=0.5, **own, **SHORT, **given)
     assert found.path.read_text() == found.text()
     assert set(found.seconds) == {1.0, 0.5}
+    assert (found.cpu, found.cpu_share) == ("duty", 0.5)
     assert found.upload.length == found.update_bytes > 1000
     assert len(found.upload.seconds) == 2
     assert 1 < found.tls_factor < 2

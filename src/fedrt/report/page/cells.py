@@ -24,6 +24,8 @@ from fedrt.report.page.encode import number, plain_data
 from fedrt.scenario import read_scenario
 
 FoundCells = dict[str, Kept]
+BUSY = ("load_average", "nice")
+"""What an environment says of the moment of a training, and not of its place."""
 
 
 def read_cells(folder: Path, problems: list[str]) -> FoundCells:
@@ -145,8 +147,10 @@ def origins(found: FoundCells) -> list[dict[str, Any]]:
     """Where and how the cells were trained: one entry per device and set of versions."""
     groups: dict[str, list[Kept]] = {}
     for kept in found.values():
-        where = (kept.about.get("device"), kept.about.get("environment"))
-        groups.setdefault(repr(where), []).append(kept)
+        environment = plain_data(kept.about.get("environment"))
+        if isinstance(environment, dict):
+            environment = {key: environment[key] for key in environment if key not in BUSY}
+        groups.setdefault(repr((kept.about.get("device"), environment)), []).append(kept)
     return [_origin(cells) for cells in groups.values()]
 
 

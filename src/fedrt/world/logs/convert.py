@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.errors import InputError
-from fedrt.world.logs.log import Faults, Log
+from fedrt.world.logs.log import BadLogs, Log
 
 FloatArray = NDArray[np.float64]
 LEAST_BPS = 1e3
@@ -59,7 +59,7 @@ class Converted:
 
 def convert(logs: Mapping[str, Log], how: Conversion) -> Converted:
     """The trace of logs, by their names."""
-    faults = Faults()
+    faults = BadLogs()
     notes: list[str] = []
     series = []
     for name, log in logs.items():
@@ -101,7 +101,7 @@ def _rounds(names: Sequence[str], lengths: Sequence[int], how: Conversion) -> in
 
 
 def _slots(
-    name: str, log: Log, how: Conversion, faults: Faults, notes: list[str]
+    name: str, log: Log, how: Conversion, faults: BadLogs, notes: list[str]
 ) -> FloatArray | None:
     """The mean of a log in every whole edge round (of a backhaul: global round)."""
     wanted = log.snr_db if how.to == "channel" else log.bps

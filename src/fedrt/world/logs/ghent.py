@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedrt.validation import Real, shown
-from fedrt.world.logs.log import Faults, Log
+from fedrt.world.logs.log import BadLogs, Log
 
 COLUMNS = (
     *("milliseconds since 1970", "milliseconds since the start", "latitude", "longitude"),
@@ -25,7 +25,7 @@ COUNT = Real(least=0, most=1e15)
 RULES = (COUNT, COUNT, NUMBER, NUMBER, COUNT, COUNT)
 
 
-def read_ghent(text: str, name: str, faults: Faults) -> Log | None:
+def read_ghent(text: str, name: str, faults: BadLogs) -> Log | None:
     """The samples of a log, which has rates alone."""
     before = faults.count
     samples: list[tuple[float, float, float]] = []

@@ -32,7 +32,7 @@ class Log:
 
 
 @dataclass
-class Kind:
+class FaultKind:
     """The faults of one kind: the first of them in words, the places of a few, how many."""
 
     line: str
@@ -57,20 +57,20 @@ class Kind:
         return f"{first}; {what} are like it: {', '.join(words)}{more}"
 
 
-class Faults:
+class BadLogs:
     """What is wrong with some logs: one line for each kind of fault, with its first places."""
 
     def __init__(self) -> None:
         self.count = 0
-        self._kinds: dict[str, Kind] = {}
+        self._kinds: dict[str, FaultKind] = {}
 
     def add(self, name: str, line: str, kind: str | None = None, row: int | None = None) -> None:
         """Add a fault of a log, or of its row, counted from 1 as editors do.
 
-        Faults are of one kind where they have the same `kind`, or without one the same line.
+        BadLogs are of one kind where they have the same `kind`, or without one the same line.
         """
         self.count += 1
-        found = self._kinds.setdefault(line if kind is None else kind, Kind(line))
+        found = self._kinds.setdefault(line if kind is None else kind, FaultKind(line))
         found.count += 1
         found.logs.add(name)
         if len(found.places) < MOST_PLACES:
@@ -81,5 +81,5 @@ class Faults:
         return [kind.text() for kind in self._kinds.values()]
 
 
-Reader = Callable[[str, str, Faults], Log | None]
+Reader = Callable[[str, str, BadLogs], Log | None]
 """Reads a text with its name; None after adding to the faults."""

@@ -21,7 +21,7 @@ import numpy as np
 from fedrt import quantities as q
 from fedrt.errors import reason
 from fedrt.validation import Real, shown
-from fedrt.world.logs.log import Faults, Log
+from fedrt.world.logs.log import BadLogs, Log
 
 TIME = "%Y.%m.%d_%H.%M.%S"
 COLUMNS = ("Timestamp", "SNR", "DL_bitrate")
@@ -30,17 +30,17 @@ ONLY_5G = "PINGAVG"
 """A column of the 5G data set that the other one does not have."""
 
 
-def read_raca_4g(text: str, name: str, faults: Faults) -> Log | None:
+def read_raca_4g(text: str, name: str, faults: BadLogs) -> Log | None:
     """The samples of a log of the 4G data set."""
     return _read(text, name, faults, is_5g=False)
 
 
-def read_raca_5g(text: str, name: str, faults: Faults) -> Log | None:
+def read_raca_5g(text: str, name: str, faults: BadLogs) -> Log | None:
     """The samples of a log of the 5G data set."""
     return _read(text, name, faults, is_5g=True)
 
 
-def _read(text: str, name: str, faults: Faults, *, is_5g: bool) -> Log | None:
+def _read(text: str, name: str, faults: BadLogs, *, is_5g: bool) -> Log | None:
     rows, before = csv.reader(io.StringIO(text, newline="")), faults.count
     try:
         head = [word.strip() for word in next(rows, [])]
@@ -65,7 +65,7 @@ def _read(text: str, name: str, faults: Faults, *, is_5g: bool) -> Log | None:
 
 
 def _samples(
-    rows: Iterable[list[str]], head: list[str], name: str, faults: Faults
+    rows: Iterable[list[str]], head: list[str], name: str, faults: BadLogs
 ) -> list[tuple[float, float, float]]:
     """Seconds since 1970, SNR and kbit/s of every good row."""
     samples: list[tuple[float, float, float]] = []

@@ -15,7 +15,7 @@ from fedrt.system.inputs import read_text
 from fedrt.validation import Maybe, OneOf, Real, Rule, Whole, problem, shown
 from fedrt.world.logs import FORMATS
 from fedrt.world.logs.convert import TARGETS, Conversion, convert
-from fedrt.world.logs.log import Faults, Log, Reader
+from fedrt.world.logs.log import BadLogs, Log, Reader
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def write_trace(
 
 def _read_logs(names: Sequence[str], read: Reader) -> dict[str, Log]:
     """The logs by their names; all faults of all of them at once."""
-    faults, others = Faults(), list[str]()
+    faults, others = BadLogs(), list[str]()
     logs: dict[str, Log] = {}
     for name in names:
         try:

@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 help:
 	@echo "make demo    train seven policies on digits, compare them, write their page (under a minute)"
-	@echo "make devices-demo   train on two edge servers and four devices, processes of this machine that talk over TLS (a minute)"
+	@echo "make devices-demo   train on three edge servers and four devices, processes of this machine that talk over TLS (a minute)"
 	@echo "make test    all tests, long forms apart"
 	@echo "make test-variants   the numerical tests again as other processors would run them"
 	@echo "make test-wheel   the sdist and its wheel, installed in a new environment, run their first commands"
@@ -144,38 +144,39 @@ clean:
 	rm -rf $(VENV) $(SITE) build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-$(VENV)/.ready: requirements.lock pyproject.toml
+$(VENV)/.ready: requirements.lock requirements-cuda.lock requirements-pip.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "FedRT needs Python 3.11 or newer: make PYTHON=/path/to/python")'
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) -r requirements.lock
+	$(PIP) -r requirements-pip.lock
+	$(PIP) --require-hashes -r requirements.lock
 	$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.ready-dev: $(VENV)/.ready requirements-dev.lock
-	$(PIP) -r requirements-dev.lock
+$(VENV)/.ready-dev: $(VENV)/.ready requirements-dev.lock requirements-devices.lock
+	$(PIP) --require-hashes -r requirements-dev.lock
 	@touch $@
 
 # Beside the environment: no other test is to find these libraries.
 $(VENV)/.ready-loggers: $(VENV)/.ready requirements-loggers.lock
 	rm -rf $(VENV)/loggers
-	$(PIP) --no-deps --no-compile --target $(VENV)/loggers -r requirements-loggers.lock
+	$(PIP) --require-hashes --no-deps --no-compile --target $(VENV)/loggers -r requirements-loggers.lock
 	@touch $@
 
 $(VENV)/.ready-release: $(VENV)/.ready requirements-release.lock
 	rm -rf $(VENV)/release
-	$(PIP) --no-deps --no-compile --target $(VENV)/release -r requirements-release.lock
+	$(PIP) --require-hashes --no-deps --no-compile --target $(VENV)/release -r requirements-release.lock
 	@touch $@
 
 # An environment of its own: nothing of it is among what FedRT runs with.
 $(SITE)/.ready: requirements-docs.lock
 	$(PYTHON) -m venv $(SITE)
-	$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-docs.lock
+	$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements-docs.lock
 	@touch $@
 
 # Flower asks for older versions of libraries that are in the environment.
 $(VENV)/.ready-flower: $(VENV)/.ready requirements-flower.lock
 	rm -rf $(VENV)/flower
-	$(PIP) --no-deps --no-compile --target $(VENV)/flower -r requirements-flower.lock
+	$(PIP) --require-hashes --no-deps --no-compile --target $(VENV)/flower -r requirements-flower.lock
 	@touch $@
 
 build/notebooks/.ready: $(VENV)/.ready-dev tools/notebooks.py $(wildcard examples/notebooks/*.py)

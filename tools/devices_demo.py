@@ -1,10 +1,11 @@
 """A run on real devices, all of them processes of this machine, with its page at the end.
 
-    python tools/devices_demo.py runs/devices-demo
+    python tools/devices_demo.py runs/devices-demo [--edges 3] [--devices 4] [--policy fedrt]
 
-Makes an authority and certificates, splits the digits, starts two edge servers with two devices
-each and the coordinator over loopback, kills one device in the middle (SIGKILL) and starts it
-again; the round that it was killed in waits for it. Whatever ends it, its processes end with it.
+Makes an authority and certificates, splits the digits, starts three edge servers, four devices and
+the coordinator over loopback, kills one device and later the coordinator in the middle (SIGKILL)
+and starts them again: the round in which the device was killed waits for it, and the run goes on
+where its coordinator was. Whatever ends it, its processes end with it.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ SCENARIO = """\
 extends = "quickstart"
 name = "devices-demo"
 [fleet]
-num_edges = 2
-num_devices = 4
+num_edges = {edges}
+num_devices = {devices}
 [rounds]
 global_rounds = {rounds}
 [learning]
@@ -48,9 +49,11 @@ ENDING = (signal.SIGTERM, signal.SIGHUP)
 class Demo:
     """The processes of a demonstration and the folder that they work in."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.ports = free_ports(2)
+    def __init__(
+        self, folder: Path, edges: int = 3, devices: int = 4, policy: str = "fedrt"
+    ) -> None:
+        self.folder, self.devices, self.policy = folder, devices, policy
+        self.ports = free_ports(edges)
         self.processes: dict[str, subprocess.Popen[Any]] = {}
         self.edge_of_device: list[int] = []
 
@@ -62,13 +65,14 @@ class Demo:
     def prepare(self, rounds: int) -> None:
         """The scenario, certificates for every party, and a data file for every device."""
         self.folder.mkdir(parents=True)
-        (self.folder / "scenario.toml").write_text(SCENARIO.format(rounds=rounds))
+        sizes = {"edges": len(self.ports), "devices": self.devices, "rounds": rounds}
+        (self.folder / "scenario.toml").write_text(SCENARIO.format(**sizes))
         scenario = load_scenario(str(self.folder / "scenario.toml"))
         self.edge_of_device = edge_of_devices(scenario).tolist()
         self.fedrt("enrol", "init", "ca")
         parties = [("coordinator", "coordinator")]
-        parties += [("edge", f"edge-{c}") for c in range(2)]
-        parties += [("device", f"device-{n}") for n in range(4)]
+        parties += [("edge", f"edge-{c}") for c in range(len(self.ports))]
+        parties += [("device", f"device-{n}") for n in range(self.devices)]
         for role, name in parties:
             self.fedrt("enrol", "sign", "ca", "--role", role, "--name", name)
         self.fedrt("data", "split", "scenario.toml", "--out", "data")
@@ -103,22 +107,35 @@ class Demo:
         """All rounds; a device is killed after the first third of them and started again."""
         for c, port in enumerate(self.ports):
             self.start(f"edge-{c}", "--listen", f"127.0.0.1:{port}")
-        for number in range(4):
+        for number in range(self.devices):
             self.start_device(number)
         edges = ",".join(f"127.0.0.1:{port}" for port in self.ports)
         given = ["scenario.toml", "--edges", edges, "--data", "data/server.npz", "--out", "run"]
-        given += ["--least-devices", 4, "--least-deadline", LEAST_DEADLINE_S]
+        given += ["--least-devices", self.devices, "--least-deadline", LEAST_DEADLINE_S]
+        given += ["--policy", self.policy]
+        self._coordinate(given, max(rounds // 3, 1), max(2 * rounds // 3, 2))
+        coordinator = self._coordinate(given)
+        if coordinator.wait():
+            log = (self.folder / "coordinator.log").read_text()
+            raise SystemExit(f"the coordinator ended with {coordinator.returncode}:\n{log}")
+
+    def _coordinate(
+        self, given: list[Any], kill_device: int = 0, kill_coordinator: int = 0
+    ) -> subprocess.Popen[Any]:
+        """Start the coordinator and print its lines; after some rounds a party is killed."""
         coordinator = self.start("coordinator", *given)
         assert coordinator.stdout is not None
         for line in coordinator.stdout:
             print(line, end="", flush=True)
             found = ROUND.match(line)
-            if found is not None and int(found[1]) == max(rounds // 3, 1):
+            done = 0 if found is None else int(found[1])
+            if done and done == kill_device:
                 self.kill(f"device-{VICTIM}")
                 self.start_device(VICTIM)
-        if coordinator.wait():
-            log = (self.folder / "coordinator.log").read_text()
-            raise SystemExit(f"the coordinator ended with {coordinator.returncode}:\n{log}")
+            if done and done == kill_coordinator:
+                self.kill("coordinator")
+                break
+        return coordinator
 
     def kill(self, name: str) -> None:
         """End a party as a power cut does."""
@@ -154,9 +171,9 @@ def free_ports(count: int) -> list[int]:
 
 
 @contextmanager
-def parties(folder: Path) -> Iterator[Demo]:
+def parties(folder: Path, *given: Any) -> Iterator[Demo]:
     """A demonstration whose processes end with the block, however it ends."""
-    demo = Demo(folder)
+    demo = Demo(folder, *given)
     before = {number: signal.signal(number, _end) for number in ENDING}
     try:
         yield demo
@@ -176,13 +193,16 @@ def main() -> None:
     """Prepare, run and write the page."""
     parser = argparse.ArgumentParser(description="a run on real devices over loopback")
     parser.add_argument("out", type=Path, help="a folder that is not there yet")
+    parser.add_argument("--edges", type=int, default=3, help="edge servers; default: 3")
+    parser.add_argument("--devices", type=int, default=4, help="devices of all; default: 4")
+    parser.add_argument("--policy", default="fedrt", help="default: fedrt")
     parser.add_argument("--rounds", type=int, default=10, help="global rounds; default: 10")
     args = parser.parse_args()
     if args.out.exists():
         raise SystemExit(f"{args.out}: exists already: give another folder")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     try:
-        with parties(args.out.absolute()) as demo:
+        with parties(args.out.absolute(), args.edges, args.devices, args.policy) as demo:
             demo.prepare(args.rounds)
             demo.run(args.rounds)
             demo.fedrt("report", "run")

@@ -134,6 +134,31 @@ def test_scenario_commands(capsys):
     assert capsys.readouterr().out == "paper/femnist: valid, 72 devices on 8 edge servers\n"
 
 
+@pytest.mark.parametrize(
+    ("path", "options", "rule"),
+    [
+        ("nowhere:Network", [], "--allow-code lets it"),
+        ("nowhere:Network", ["--allow-code"], "nowhere cannot be imported"),
+        ("python:Network", ["--allow-code"], "was an object of a Python program"),
+        ("json:nothing", ["--allow-code"], "json has no nothing"),
+    ],
+)
+@pytest.mark.parametrize("name", ["model", "optimiser", "dataset"])
+def test_a_scenario_whose_code_a_run_refuses_is_not_valid(
+    path, options, rule, name, tmp_path, capsys
+):
+    text = scenario_text(load_scenario("quickstart"))
+    value = f'"{path}"' if name in ("model", "dataset") else f'{{kind = "{path}"}}'
+    lines = [line for line in text.splitlines() if not line.startswith(f"{name} = ")]
+    lines.insert(lines.index("[learning]") + 1, f"{name} = {value}")
+    file = tmp_path / "scenario.toml"
+    file.write_text("\n".join(lines))
+    assert main(["scenario", "check", str(file), *options]) == 2
+    said = capsys.readouterr().err
+    assert f"scenario.learning.{name}" in said
+    assert rule in said
+
+
 @settings(max_examples=150, deadline=None)
 @given(broken(json.loads(STATE.read_text())))
 def test_fuzz_plan_command(state):

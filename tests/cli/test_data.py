@@ -232,3 +232,11 @@ def test_split_says_what_it_wrote_and_loads_no_torch(tmp_path):
         done.stderr.decode()
         == f"{tmp_path / 'files'}: exists already; give another --out or" + (" remove it\n")
     )
+
+
+@pytest.mark.parametrize(("most", "cut"), [(5, False), (4, True)])
+def test_only_as_many_edges_are_shown_as_fit(most, cut, monkeypatch, capsys):
+    """Quickstart has five."""
+    monkeypatch.setattr("fedrt.cli.data.MOST_ROWS", most)
+    assert main(["data", "show"]) == 0
+    assert ("the first 4 of 5 edges" in " ".join(capsys.readouterr().out.split())) is cut

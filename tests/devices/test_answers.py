@@ -17,7 +17,6 @@ from fedrt.devices.edge.server import EdgeNode
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.errors import InputError
 from fedrt.records.directory import read_run
-from fedrt.world.fleet import edge_of_devices
 
 HOMES = np.array([0, 0, 1, 2])
 RULES = AnswerRules(HOMES)
@@ -126,8 +125,7 @@ ORDERS = {
 
 @pytest.mark.parametrize("case", ORDERS)
 def test_orders_of_a_coordinator_beyond_the_scenario_are_refused(case):
-    scenario = six()
-    limits = CoordinatorLimits.of(scenario, edge_of_devices(scenario), 0)
+    limits = CoordinatorLimits.of(six(), 0)
     limits.check(planned())
     with pytest.raises(InputError, match=r"^edge 0: "):
         limits.check(ORDERS[case])

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from fedrt.devices.common.logs import LOGGERS, start_logs
+from fedrt.devices.common.logs import LOGGERS, WARNINGS_AT_ONCE, start_logs
 from fedrt.devices.edge.rounds import OpenRound
 from fedrt.devices.edge.uploads import LONGEST_WHY, note_failure
 from fedrt.devices.wire import messages_pb2 as pb
@@ -64,6 +64,17 @@ def test_an_exception_cannot_begin_a_line_of_its_own(logged, as_json):
     assert all(line.startswith("  | ") and clean(line) for line in rest)
     assert "ValueError: no room" in text
     assert len(rest) == 0 if as_json else len(rest) > 3
+
+
+def test_a_thousand_warnings_of_one_kind_are_enough(logged):
+    def work(log):
+        for number in range(3000):
+            log.warning("refused: %d", number)
+        log.warning("another kind")
+
+    lines = logged(work, as_json=False).splitlines()
+    assert WARNINGS_AT_ONCE < len(lines) < 3000
+    assert lines[-1].endswith("another kind")
 
 
 def test_why_a_device_failed_is_clean_before_it_is_reported():

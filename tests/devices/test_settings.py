@@ -39,6 +39,10 @@ def place(tmp_path_factory):
     bits, cycles = "learning.model_bits=measured", "fleet.cycles_per_sample=measured"
     for name, one in (("bits.toml", bits), ("cycles.toml", cycles)):
         (folder / name).write_text(scenario_text(six(one), anywhere=True))
+    own = six().with_(learning={"model": "own_models:Network"})
+    (folder / "own.toml").write_text(scenario_text(own, anywhere=True))
+    given = scenario_text(own, anywhere=True).replace("own_models:Network", "python:Network")
+    (folder / "python.toml").write_text(given)
     (folder / "bad.toml").write_text("listen = \n")
     (folder / "unknown.toml").write_text('scenario = "scenario.toml"\nlisten_on = "here"\n')
     (folder / "typed.toml").write_text('scenario = "scenario.toml"\nseed = "first"\n')
@@ -50,14 +54,14 @@ def here(place, monkeypatch):
     monkeypatch.chdir(place)
 
 
-EDGE = "edge edge-0 --scenario scenario.toml --ca edge-edge-0/ca.pem --check"
+EDGE = "edge edge-0 --scenario scenario.toml --ca edge-edge-0/ca.pem --allow-code --check"
 DEVICE = (
     "device device-0 --scenario scenario.toml --data data/device-0.npz"
-    " --ca device-device-0/ca.pem --check"
+    " --ca device-device-0/ca.pem --allow-code --check"
 )
 COORDINATOR = (
     "coordinator scenario.toml --edges 127.0.0.1:7100,127.0.0.1:7101 --data data/server.npz"
-    " --ca coordinator-coordinator/ca.pem --check"
+    " --ca coordinator-coordinator/ca.pem --allow-code --check"
 )
 
 
@@ -74,6 +78,11 @@ def test_nothing_is_wrong(line, capsys):
     belongs = "; it belongs to edge-0" if line == DEVICE else ""
     assert said.out == f"{name}: nothing is wrong{belongs}\n"
     assert said.err == ""
+
+
+def unallowed(line):
+    """The command with code of one's own in the scenario that it does not let be loaded."""
+    return line.replace(" --allow-code", "").replace("scenario.toml", "own.toml")
 
 
 CASES = {
@@ -105,6 +114,12 @@ CASES = {
     "device's data": (f"{COORDINATOR} --data data/device-1.npz", "is the file of device 1"),
     "too few edges": (f"{COORDINATOR} --edges 127.0.0.1:7100", "2 edge servers"),
     "factor": (f"{COORDINATOR} --deadline-factor 0", "deadline_factor"),
+    "coordinator": (f"{EDGE} --coordinator No.1", 'coordinator = "No.1": must be'),
+    "own code at an edge": (unallowed(EDGE), "--allow-code"),
+    "own code at a device": (unallowed(DEVICE), "--allow-code"),
+    "own code in a run": (unallowed(COORDINATOR), "--allow-code"),
+    "no such code": (EDGE.replace("scenario.toml", "own.toml"), "cannot be imported"),
+    "python's code": (EDGE.replace("scenario.toml", "python.toml"), "Python program"),
     "unknown policy": (f"{COORDINATOR} --policy best", "best"),
 }
 

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from fedrt.devices.device.memory import DeviceMemory
-from fedrt.devices.edge.states import START, States, label_of
+from fedrt.devices.edge.states import START, LostStateError, States, label_of
 from fedrt.devices.wire.messages_pb2 import Key, Payload, Upload
-from fedrt.errors import InputError
 
 
 def keep_update(states, label, number, content, upload, upload_s=0.0):
@@ -42,7 +41,7 @@ def test_a_state_without_its_report_has_not_been_reached(tmp_path):
 def test_damaged_states_are_one_line(tmp_path):
     states = States(tmp_path)
     (tmp_path / "000001-00-s.npz").write_bytes(b"PK\x03\x04 nothing")
-    with pytest.raises(InputError, match=r"000001-00-s\.npz: cannot be read"):
+    with pytest.raises(LostStateError, match=r"000001-00-s\.npz: cannot be read"):
         states.load("000001-00-s")
 
 
@@ -77,20 +76,23 @@ def test_old_rounds_are_forgotten_and_other_files_stay(tmp_path):
 
 
 def test_a_device_remembers_what_an_earlier_round_may_be_begun_from_again(tmp_path):
-    memory = DeviceMemory(tmp_path)
+    memory = DeviceMemory(tmp_path, 20)
     first = label_of(0, "01", "s")
     memory.save(first, {"left": np.zeros(2)})
     for session in range(20):  # the coordinator begins global round 1 anew, again and again
         for r in range(9):
+            remember = first if r == 0 else label_of(1, f"{r - 1:02}", f"s{session}")
+            assert memory.load(remember) is not None
             memory.save(label_of(1, f"{r:02}", f"s{session}"), {"left": np.ones(2)})
-            memory.forget_for(1, first if r == 0 else label_of(1, f"{r - 1:02}", f"s{session}"))
-    assert DeviceMemory(tmp_path).load(first) is not None
+            memory.forget_for(1, remember)
+    assert len(list(tmp_path.iterdir())) == 20
+    assert DeviceMemory(tmp_path, 20).load(first) is not None
     last = label_of(1, "08", "s19")
     memory.forget_for(2, last)
     assert memory.load(first) is not None
     memory.save(label_of(2, "00", "s19"), {"left": np.full(2, 3.0)})
     memory.forget_for(3, label_of(2, "00", "s19"))
-    again = DeviceMemory(tmp_path)
+    again = DeviceMemory(tmp_path, 20)
     assert again.load(first) is None
     found = again.load(last)
     assert found is not None
@@ -111,11 +113,13 @@ def test_a_draft_that_is_dropped_leaves_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("cut", [1, 5, 12, 20])
-def test_an_update_that_was_cut_short_is_one_line(tmp_path, cut):
+def test_an_update_that_was_cut_short_is_one_line_and_asked_for_again(tmp_path, cut, caplog):
     states, label = States(tmp_path), "000001-00-s"
     upload = Upload(key=Key(run="r"), message=Payload(length=9, digest=b"d"))
     keep_update(states, label, 1, b"some more", upload)
     path = states.update_path(label, 1)
     path.write_bytes(path.read_bytes()[cut:])
-    with pytest.raises(InputError, match=r"1\.update: is no update, or a damaged one"):
-        states.updates(label)
+    assert states.updates(label) == {}
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert "1.update: is no update, or a damaged one" in line
+    assert list(tmp_path.iterdir()) == []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ from support.failing import EVERYTHING
 from support.halves import Halves
 from support.laws import EVERY_LAW, Quiet
 from support.learning_cases import small
+from support.recorded import check_read_back, parts, rounds_of
 from support.tiny import tiny
 
 from fedrt.errors import InputError
@@ -21,30 +22,9 @@ from fedrt.records.records import BadRecordError, RunSize, packed, unpacked
 from fedrt.rounds import ACCEPTED, REASONS, ModelDistances
 from fedrt.runs.executor import StandIn
 from fedrt.runs.loop import simulate_rounds
-from fedrt.runs.rounds import PastEdgeRound
 from fedrt.world.simulated import SimulatedWorld
 
 SIZE = RunSize(7, 3, 2)
-
-
-def parts(value):
-    """A value taken apart, arrays as their bytes: equal parts mean equal to the bit."""
-    if isinstance(value, np.ndarray):
-        return (value.dtype.str, value.shape, value.tobytes())
-    if is_dataclass(value):
-        return {f.name: parts(getattr(value, f.name)) for f in fields(value)}
-    if isinstance(value, dict):
-        return [(key, np.float64(number).tobytes()) for key, number in value.items()]
-    return (type(value).__name__, value)
-
-
-def past(turn) -> PastEdgeRound:
-    return PastEdgeRound(turn.seen, turn.plan, turn.outcome)
-
-
-def rounds_of(scenario, policy, models=None):
-    world = SimulatedWorld(scenario, 0)
-    return list(simulate_rounds(world, policy, models))
 
 
 def trained_rounds(*settings, policy="fedrt"):
@@ -111,10 +91,7 @@ def test_a_record_comes_back_to_the_bit(case, tmp_path):
     for done in rounds:
         checkpoints.save_record(done.last.t, done.edge_rounds)
     size = SIZE._replace(edge_rounds=len(rounds[0].edge_rounds))
-    read = checkpoints.load_records(len(rounds), size)
-    for done, again in zip(rounds, read, strict=True):
-        for turn, other in zip(done.edge_rounds, again, strict=True):
-            assert parts(other) == parts(past(turn))
+    check_read_back(tmp_path, size, [done.edge_rounds for done in rounds])
 
 
 def test_the_cases_have_what_they_are_named_for():

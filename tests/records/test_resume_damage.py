@@ -15,9 +15,11 @@ from support.tiny import tiny
 from fedrt.errors import InputError
 from fedrt.policies.fedrt import FedRT
 from fedrt.records.checkpoint import Checkpoints, _read
+from fedrt.records.compact import COMPACT, expanded
 from fedrt.records.records import packed
 from fedrt.runs.loop import simulate_rounds
 from fedrt.studies.training import carry_on
+from fedrt.system.files import write_arrays
 from fedrt.world.simulated import SimulatedWorld
 
 
@@ -81,8 +83,7 @@ def respell(**arrays):
     """The record with other arrays in place of its own."""
 
     def damage(path):
-        with np.load(path) as whole:
-            np.savez(path, allow_pickle=False, **{**whole, **arrays})
+        np.savez(path, allow_pickle=False, **{**expanded(_read(path)), **arrays})
 
     return damage
 
@@ -142,8 +143,10 @@ def test_one_wrong_byte_never_goes_unnoticed(tmp_path):
     (done,) = simulate_rounds(SimulatedWorld(tiny("rounds.global_rounds=1"), 0), FedRT())
     checkpoints.save_record(0, done.edge_rounds)
     record = tmp_path / "records" / "000000.npz"
-    assert_array_equal(_read(record)["0.seen.snr"], done.edge_rounds[0].seen.snr)
-    # Every 7th byte of the 20,000: no array is too small to be hit.
+    assert_array_equal(expanded(_read(record))["0.seen.snr"], done.edge_rounds[0].seen.snr)
+    assert one_byte_wrong(record, {COMPACT}, 1) > 0.7
+    # The form that records of many devices have, and all had: every 7th byte of the 20,000.
+    write_arrays(record, packed(done.edge_rounds))
     assert one_byte_wrong(record, packed(done.edge_rounds).keys(), 7) > 0.7
 
 

@@ -9,16 +9,19 @@ import pyarrow as pa
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
 from pyarrow import parquet
 
 from fedrt.cli import main
 from fedrt.report.figures import (
+    LOG_FROM,
     draw_seeds,
     front_figure,
     legend_below,
     new_figure,
     policy_style,
     save_figure,
+    set_log,
     short_names,
     size_figure,
     sweep_figure,
@@ -95,7 +98,24 @@ def test_a_front_fills_the_efficient_points(tmp_path):
     ]
     best = {(p.energy_j, p.time_s) for p in points if p.efficient}
     assert best <= set(filled)
+    labels = {line.get_label() for line in figure.axes[0].lines}
+    assert {"efficient", "not efficient", "front"} <= labels
     save_figure(figure, tmp_path, "front")
+
+
+@pytest.mark.parametrize(
+    ("values", "scale"),
+    [
+        ([2.0, 2.0 * LOG_FROM], "log"),
+        ([2.0, 1.9 * LOG_FROM], "linear"),
+        ([0.02, 0.019 * LOG_FROM], "linear"),
+        ([0.0, 100.0 * LOG_FROM], "linear"),
+    ],
+)
+def test_an_axis_is_logarithmic_where_values_span_a_wide_range(values, scale):
+    axes = Figure().subplots()
+    set_log(axes, "y", values)
+    assert (axes.get_xscale(), axes.get_yscale()) == ("linear", scale)
 
 
 def test_shipped_policies_look_different_without_colours():
@@ -150,6 +170,17 @@ def test_the_loss_axis_has_plain_numbers(tmp_path):
     ]
     assert "2" in words
     assert not any("10" in word for word in words)
+
+
+@pytest.mark.parametrize("others", [(2.9, 1.5), (np.nan, np.nan)])
+def test_the_loss_is_logarithmic_where_anybody_has_trained(others, tmp_path):
+    for policy, losses in (("fedrt", (2.9, 1.5)), ("hfel", others)):
+        (tmp_path / f"{policy}-0").mkdir()
+        rows = {"ends_at_s": [1.0, 2.0], "accuracy": [0.1, 0.5], "loss": list(losses)}
+        parquet.write_table(pa.table(rows), tmp_path / f"{policy}-0" / "rounds.parquet")
+    assert accuracy_figure(tmp_path, ["fedrt", "hfel"], [0]).axes[1].get_yscale() == "log"
+    alone = accuracy_figure(tmp_path, ["hfel"], [0]).axes[1].get_yscale()
+    assert (alone == "linear") == np.isnan(others).all()
 
 
 def test_names_on_axes_and_heads():

@@ -52,6 +52,13 @@ def six(*settings: str) -> Scenario:
     return trained(*SIX, *settings)
 
 
+def spread(edges: int, devices: int, *settings: str) -> Scenario:
+    """Devices spread evenly over edge servers, all of which may have links; trained on digits."""
+    sizes = [devices // edges + (c < devices % edges) for c in range(edges)]
+    fleet = f"fleet={{num_edges={edges},num_devices={devices},cluster_sizes={sizes}}}"
+    return trained(*SIX[3:], fleet, 'base_graph={kind="complete"}', *settings)
+
+
 def through_file(state: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The arrays as a file keeps them."""
     file = io.BytesIO()

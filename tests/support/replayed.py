@@ -16,6 +16,8 @@ from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.learning.remote import EdgeModel, Evaluator
 from fedrt.scenario import Scenario
 
+RESTORED = "-restored-"
+"""What is in the name of a state that came back from the coordinator."""
 CLOSE = 1e-5
 """Between float32 averages in another order of summation, of weights below 10."""
 
@@ -83,10 +85,17 @@ class Replay:
         worst = float(np.abs(mean - saved).max())
         require(worst < CLOSE, f"{where}: {worst} from the mean of its updates")
 
+    def check_restored(self, label: str) -> None:
+        """A model that came back from the coordinator is one that this server once had."""
+        model = self.weights_of(label)
+        had = (each for each in (START, *self.labels) if RESTORED not in each)
+        where = f"edge-{self.number}, {label}"
+        require(any(np.array_equal(model, self.weights_of(each)) for each in had), where)
+
     def lineage(self, label: str) -> list[str]:
-        """The states that a state goes back to, latest first."""
+        """The states that a state goes back to, latest first, to one that was restored."""
         found = []
-        while label != START:
+        while label != START and RESTORED not in label:
             found.append(label)
             label = self.order(label).base
         return found
@@ -96,16 +105,21 @@ def check_run(folder: Path, scenario: Scenario) -> dict[str, Any]:
     """Check everything about a run that has ended; counts of what was checked."""
     inputs = Evaluator.open(scenario, 0, folder / "data" / "server.npz").inputs
     replays = [Replay(folder, scenario, c, inputs) for c in range(scenario.fleet.num_edges)]
-    counts = {"averages": 0, "updates": 0, "updates_of_the_run": 0, "gossips": 0}
+    counts = {"averages": 0, "updates": 0, "updates_of_the_run": 0, "gossips": 0, "restored": 0}
     averages = {
         (replay.number, label): replay.check_average(label)
         for replay in replays
         for label in replay.labels
-        if "-mix-" not in label
+        if "-mix-" not in label and RESTORED not in label
     }
+    for replay in replays:
+        restored = [label for label in replay.labels if RESTORED in label]
+        for label in restored:
+            replay.check_restored(label)
+        counts["restored"] += len(restored)
     counts["averages"], counts["updates"] = len(averages), sum(averages.values())
     for replay in replays:
-        line = replay.lineage(replay.labels[-1])
+        line = replay.lineage([each for each in replay.labels if RESTORED not in each][-1])
         places = [label[:9] for label in line]
         require(places == sorted(set(places), reverse=True), f"a round counted twice: {places}")
         counts["updates_of_the_run"] += sum(averages.get((replay.number, a), 0) for a in line)

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from fedrt.api.devices.testbed import CPUS, _check_cpu
+from fedrt.errors import InputError
 from fedrt.testbed import commands, machine
 from fedrt.testbed.commands import NICE, REAL_TIME, servers_first, whole_command
 from fedrt.testbed.layout import Host
@@ -71,3 +73,10 @@ def test_a_module_is_loaded_that_is_missing_and_can_be(
     monkeypatch.setattr(machine.subprocess, "run", lambda words, **more: ran.append(words))
     machine._load_ifb()
     assert ran == [["modprobe", "ifb", "numifbs=0"]] * loads
+
+
+def test_devices_are_held_by_what_there_is():
+    for cpu in (None, *CPUS):
+        _check_cpu(cpu)
+    with pytest.raises(InputError, match='`cpu` "magic": must be cgroup or duty'):
+        _check_cpu("magic")

@@ -53,10 +53,12 @@ def test_a_folder_that_is_there_is_left_alone(tmp_path):
 
 
 @pytest.mark.long
-def test_it_ends_with_the_page_of_all_rounds(tmp_path):
+@pytest.mark.parametrize("given", [(3, 4, "fedrt"), (4, 4, "fedrt-plus"), (2, 4, "fedrt")])
+def test_it_ends_with_the_page_of_all_rounds(tmp_path, given):
     out = tmp_path / "demo"
+    options = "--rounds 4 --edges {} --devices {} --policy {}".format(*given).split()
     told = subprocess.run(
-        [*DEMO, str(out), "--rounds", "4"],
+        [*DEMO, str(out), *options],
         capture_output=True,
         text=True,
         env=environment(),
@@ -65,7 +67,13 @@ def test_it_ends_with_the_page_of_all_rounds(tmp_path):
     )
     assert told.returncode == 0, told.stderr
     assert "$ kill -9 device-1" in told.stdout
-    assert told.stdout.count("8 of 8 updates") == 4
+    assert "$ kill -9 coordinator" in told.stdout
+    log = (out / "coordinator.log").read_text()
+    assert "going on after global round" in log
+    assert "starting over" not in log
+    lines = [line for line in told.stdout.splitlines() if line.startswith("global round ")]
+    assert {line.split()[2] for line in lines} == {"1:", "2:", "3:", "4:"}
+    assert all("8 of 8 updates" in line for line in lines)
     assert (out / "run" / "page.html").is_file()
 
 

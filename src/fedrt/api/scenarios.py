@@ -12,10 +12,12 @@ from fedrt.api.folders import Place
 from fedrt.api.session import note
 from fedrt.decision.answer import plan_round
 from fedrt.decision.state import RoundState, load_state, read_state
+from fedrt.errors import InputError
 from fedrt.policies import make_policy
 from fedrt.policies.base import uses_contraction_limit
 from fedrt.scenario import Scenario
 from fedrt.scenario.classes import with_setting
+from fedrt.scenario.entries import path_problems
 from fedrt.scenario.load import Source
 from fedrt.scenario.model import MEASURED
 from fedrt.scenario.sizes import size_notes
@@ -47,9 +49,12 @@ def scenario(
 def check(source: Source, settings: Settings = ()) -> Scenario:
     """The scenario, after its world was made as well: `fedrt scenario check`.
 
-    Traces are read, tables of measured energies too; an error says all that is wrong.
+    Traces are read, tables of measured energies too, and code of one's own that it names is loaded;
+    an error says all that is wrong.
     """
     found = load_with(source, settings, Objects())
+    if lines := path_problems(found, load=True):
+        raise InputError(lines)
     made = found
     if found.needs_measuring:  # which takes the model and the data: any number does here
         learning = replace(found.learning, model_bits=1.0)

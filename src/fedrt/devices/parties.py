@@ -37,7 +37,8 @@ def check(settings: PartySettings, *, whole: bool = False) -> None:
     """
     problems = settings.problems()
     if whole and not problems:
-        problems = [*settings.data_problems(), *settings.port_problems()]
+        problems = settings.code_problems() or settings.data_problems()
+        problems = [*problems, *settings.port_problems()]
     if problems:
         raise InputError(problems)
 

@@ -18,6 +18,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from fedrt.errors import InputError
+from fedrt.records.compact import compact, expanded
 from fedrt.records.records import BadRecordError, RunSize, packed, unpacked
 from fedrt.runs.rounds import PastEdgeRound
 from fedrt.system.files import make_folder, write_arrays
@@ -27,9 +28,12 @@ Arrays = Mapping[str, NDArray[Any]]
 
 OWN_NAME = re.compile(r"[0-9]{6,18}\.npz")
 """How checkpoints and records are named: no other file is ever removed."""
-LATER = {"copies", "pairs", "codec_state", "guard", "models"}
+LATER = {"copies", "pairs", "codec_state", "guard", "models", "model_labels"}
 """What a state may have though that of a run's start has not: copies, if gossip is coded, what
-devices remember of messages, if a policy chooses codecs, and models that real servers sent."""
+devices remember of messages, if a policy chooses codecs, and models that real servers sent with the
+names of their states."""
+EARLIER = {"anew"}
+"""What the states of older versions do not have."""
 Record = Sequence[PastEdgeRound]
 """The edge rounds of one global round."""
 
@@ -44,7 +48,7 @@ class Checkpoints:
     def save_record(self, t: int, record: Record) -> None:
         """Save the record of global round t."""
         make_folder(self.records)
-        write_arrays(self.records / f"{t:06}.npz", packed(record))
+        write_arrays(self.records / f"{t:06}.npz", compact(packed(record)))
 
     def load_records(self, rounds: int, size: RunSize) -> list[Record]:
         """The records of the first `rounds` global rounds, checked against the run's size."""
@@ -63,17 +67,20 @@ class Checkpoints:
             path.unlink(missing_ok=True)
 
     def load(
-        self, like: Arrays, size: RunSize, most: int | None = None
+        self, like: Arrays, size: RunSize, most: int | None = None, *, start_over: bool = True
     ) -> tuple[Arrays, list[Record], list[str]]:
         """The newest readable state, the records up to it, and a note on each damaged file.
 
-        It must have the names and shapes of the state given. No records: the run starts over.
+        It must have the names and shapes of the state given. No records: the run starts over,
+        unless it may not: then an error, if there are checkpoints or records of rounds.
         With `most`, none after more rounds than that.
         """
         notes: dict[str, None] = {}
         for path in self._all():
             if most is not None and int(path.stem) > most:
                 continue
+            if int(path.stem) == 0 and not start_over and (notes or self._past_first()):
+                break
             try:
                 state = _read(path, like.keys())
                 records = self.load_records(int(path.stem), size)
@@ -81,13 +88,22 @@ class Checkpoints:
                 notes[f"{error}; going back to an earlier state"] = None
                 continue
             for name, array in like.items():
-                if state[name].shape != array.shape:
+                if name in state and state[name].shape != array.shape:
                     raise InputError(
                         f"{path}: its {name} are {state[name].shape}, the run needs {array.shape};"
                         " was config.toml changed?"
                     )
             return state, records, list(notes)
+        if not start_over and (notes or _own_files(self.records)):
+            lines = [note.partition(";")[0] for note in notes]
+            folder = self.checkpoints.parent
+            rule = "no checkpoint can be read, and a run that has begun is not started over"
+            raise InputError([*lines, f"{folder}: cannot go on: {rule}; give another `out`"])
         return {}, [], [*notes, *(["no checkpoint is left: starting over"] if notes else [])]
+
+    def _past_first(self) -> bool:
+        """Whether there are records of later rounds than the first."""
+        return any(int(path.stem) > 0 for path in _own_files(self.records))
 
     def newest_models(self) -> NDArray[Any]:
         """The edge models of the newest readable checkpoint, one per row."""
@@ -157,8 +173,8 @@ def _read_record(folder: Path, t: int, size: RunSize) -> Record:
     """The record of global round t; an error that names a file with anything else."""
     path = folder / f"{t:06}.npz"
     try:
-        return unpacked(_read(path), size, t)
-    except BadRecordError as error:
+        return unpacked(expanded(_read(path)), size, t)
+    except (BadRecordError, ValueError, TypeError, RecursionError) as error:
         raise InputError(
             f"{path}: cannot be read: is not the record of a round of this run: {error}"
         ) from None
@@ -167,6 +183,6 @@ def _read_record(folder: Path, t: int, size: RunSize) -> Record:
 def _read(path: Path, names: Set[str] | None = None) -> dict[str, NDArray[Any]]:
     """All arrays of a file, whose checksums are verified."""
     arrays = read_arrays(path)
-    if names is not None and not names <= arrays.keys() <= names | LATER:
+    if names is not None and not names - EARLIER <= arrays.keys() <= names | LATER:
         raise InputError(f"{path}: cannot be read: it holds {', '.join(arrays) or 'nothing'}")
     return arrays

@@ -92,15 +92,11 @@ def packed(edge_rounds: Sequence[PastEdgeRound]) -> Arrays:
         found |= {
             f"{r}.{name}": array
             for name, array in now.items()
-            if name not in before or not _same(array, before[name])
+            if name not in before or not np.array_equal(array, before[name])
         }
         # A part that comes and goes is told by its absence: nothing of it may be taken over.
         before = {name: array for name, array in now.items() if name.partition(".")[0] == "seen"}
     return found
-
-
-def _same(one: NDArray[Any], other: NDArray[Any]) -> bool:
-    return one.shape == other.shape and np.array_equal(one, other)
 
 
 SOME: Mapping[str, Mapping[str, Kind]] = {
@@ -247,7 +243,7 @@ class _Reader:
             cost=cost,
             planned=self.one("planned", COST, MORE_COST, make=RoundCost) or cost,
             failures=self.one("failures", FAILURES, make=Failures),
-            distances=self.one("distances", DISTANCES, COMPARED, make=ModelDistances),
+            distances=self.distances(),
             metrics={} if metrics is None else _metrics(metrics["names"], metrics["values"]),
             **(self.values("enforced", ENFORCED) or {}),
             **(self.values("metered", METERED) or {}),
@@ -275,6 +271,20 @@ class _Reader:
         if not names or len(lengths) > 1 or not (np.isfinite(numbers) & (numbers >= 0)).all():
             raise BadRecordError("its menu of codecs has no names, bits or distortions")
         return Menu(tuple(names), found["bits"], found["distortion"], found["limit"])
+
+    def distances(self) -> ModelDistances | None:
+        """The distances between models; on real devices, NaN for pairs that were not compared."""
+        found: ModelDistances | None = self.one(
+            "distances", DISTANCES, COMPARED, make=ModelDistances
+        )
+        if found is None:
+            return None
+        known = np.ones_like(found.true, dtype=bool)
+        if found.compared is not None:
+            known = found.compared | np.eye(len(known), dtype=bool)
+        if not (np.isfinite(found.true) | (np.isnan(found.true) & ~known)).all():
+            raise BadRecordError("its distances.true is not finite")
+        return found
 
     def check_devices(self, seen: Observation) -> None:
         """Raise an error about devices or edge servers that the run does not have."""
@@ -350,8 +360,9 @@ class _Reader:
         wanted = array.dtype.kind == "U" if kind.dtype == "str" else array.dtype == kind.dtype
         if not good or not wanted:
             raise BadRecordError(f"its {name} is {array.dtype} of shape {array.shape}")
-        # Metrics may be NaN, and so may what a plan says of a device that it leaves out.
-        free = kind.axes == "M" or name.startswith("plan.")
+        # Metrics may be NaN, and so may what a plan says of a device that it leaves out; distances
+        # are checked where it is known which pairs have been compared.
+        free = kind.axes == "M" or name.startswith(("plan.", "distances."))
         if kind.dtype == REAL and not free and not np.isfinite(array).all():
             raise BadRecordError(f"its {name} is not finite")
         return array if kind.axes else array.item()

@@ -8,7 +8,7 @@ from typing import Any
 
 from fedrt.errors import InputError
 from fedrt.scenario.model import Custom, Scenario
-from fedrt.system.plugins import load_plugin, own_code
+from fedrt.system.plugins import load_plugin, own_code, refuse_path
 from fedrt.validation import problem
 
 PROCESSES = ("channel.kind", "bandwidth.kind", "backhaul.kind")
@@ -44,6 +44,21 @@ def training_paths(scenario: Scenario) -> list[str]:
         for name, path in import_paths(scenario).items()
         if name.startswith(("learning.", "control.")) and name != "learning.dataset"
     ]
+
+
+def path_problems(scenario: Scenario, *, data: bool = True, load: bool = False) -> list[str]:
+    """Why import paths of a scenario could not be loaded, a line each.
+
+    Those that may not be are found without loading anything; `load` finds those that cannot be.
+    """
+    lines: list[str] = []
+    for setting, path in import_paths(scenario).items():
+        if data or setting != "learning.dataset":
+            try:
+                (load_plugin if load else refuse_path)(path, f"scenario.{setting}")
+            except InputError as error:
+                lines += error.lines
+    return lines
 
 
 class OwnEntry:

@@ -9,7 +9,7 @@ import os
 import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,10 @@ Complaints = tuple[type[FedrtError], ...]
 COMPLAINTS: Complaints = (InputError, InfeasibleError)
 
 
+class UnwritableError(FedrtError):
+    """Raised where something cannot be written now: no room, no right, or a disk that fails."""
+
+
 def write_whole(path: Path, write: Callable[[Path], None]) -> None:
     """Let `write` fill a temporary file, then rename it to `path` in one step."""
     try:
@@ -58,7 +62,7 @@ def write_whole(path: Path, write: Callable[[Path], None]) -> None:
                 os.fsync(file.fileno())
             temporary.replace(path)
     except (OSError, UnicodeEncodeError) as error:
-        raise FedrtError(f"{path}: cannot be written: {reason(error)}") from error
+        raise UnwritableError(f"{path}: cannot be written: {reason(error)}") from error
 
 
 def write_alone(path: Path, content: bytes, *, durable: bool = True) -> None:
@@ -72,7 +76,7 @@ def write_alone(path: Path, content: bytes, *, durable: bool = True) -> None:
     temporary = path.with_name(f".{path.name}{TORN}")
     try:
         temporary.unlink(missing_ok=True)  # of a killed process, perhaps with another mode
-        with temporary.open("xb", opener=_opener) as file:
+        with open(temporary, "xb", opener=_opener) as file:
             file.write(content)
             if durable:
                 file.flush()
@@ -80,7 +84,7 @@ def write_alone(path: Path, content: bytes, *, durable: bool = True) -> None:
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise FedrtError(f"{path}: cannot be written: {reason(error)}") from error
+        raise UnwritableError(f"{path}: cannot be written: {reason(error)}") from error
 
 
 def make_folder(path: Path, *, parents: bool = False) -> None:
@@ -95,7 +99,21 @@ def make_folder(path: Path, *, parents: bool = False) -> None:
         if _private.get() and stat.S_IMODE(path.stat().st_mode) & 0o077:
             path.chmod(stat.S_IMODE(path.stat().st_mode) & 0o700)
     except OSError as error:
-        raise FedrtError(f"{path}: cannot be made: {reason(error)}") from None
+        raise UnwritableError(f"{path}: cannot be made: {reason(error)}") from None
+
+
+def check_room(folder: Path, size: int) -> None:
+    """Raise an error unless so many bytes can be written in a folder, which is made if need be."""
+    make_folder(folder, parents=True)
+    probe = folder / f".room{TORN}"
+    try:
+        with probe.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, max(size, 1))
+    except OSError as error:
+        raise UnwritableError(f"{folder}: cannot be written: {reason(error)}") from error
+    finally:
+        with suppress(OSError):
+            probe.unlink(missing_ok=True)
 
 
 def _opener(path: str, flags: int) -> int:

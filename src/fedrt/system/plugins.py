@@ -102,16 +102,10 @@ def own_code(what: str) -> Iterator[None]:
 
 def load_plugin(path: str, field: str) -> Any:
     """The object that an import path names; modules in the current folder are found."""
+    refuse_path(path, field)
     module_name, _, name = path.partition(":")
-    if not module_name or not name.isidentifier():
-        raise InputError(problem(field, path, "an import path like package.module:Name"))
     if module_name == PYTHON:
         return _offer(path, field)
-    if _allowed is not None and path not in _allowed:
-        raise InputError(
-            f"{field} = {shown(path)}: is code to be run, and a file asks for it;"
-            " `allow_code` lets it, if you trust where the file is from"
-        )
     try:
         module = _import(module_name)
     except (Exception, SystemExit) as error:
@@ -124,6 +118,20 @@ def load_plugin(path: str, field: str) -> Any:
     if not callable(plugin):
         raise InputError(f"{field} = {path!r}: must be a class or a function that makes one")
     return plugin
+
+
+def refuse_path(path: str, field: str) -> None:
+    """Raise an error if an import path may not be loaded here; nothing is."""
+    module_name, _, name = path.partition(":")
+    if not module_name or not name.isidentifier():
+        raise InputError(problem(field, path, "an import path like package.module:Name"))
+    if module_name == PYTHON:
+        _offer(path, field)
+    elif _allowed is not None and path not in _allowed:
+        raise InputError(
+            f"{field} = {shown(path)}: is code to be run, and a file asks for it;"
+            " `allow_code` lets it, if you trust where the file is from"
+        )
 
 
 _allowed: frozenset[str] | None = None

@@ -8,11 +8,26 @@ import sys
 import time
 from types import TracebackType
 
+from fedrt.devices.security.rates import Rates
 from fedrt.errors import one_line
 
 Raised = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 LOGGERS = ("fedrt.devices", "fedrt.learning", "asyncio", "grpc")
 """What a party logs, and what the libraries that serve it do: all of it may quote other parties."""
+WARNINGS_PER_S, WARNINGS_AT_ONCE = 1.0, 1000
+"""How often a line of the code may warn; what it says beyond that is left out."""
+
+
+class _Bounded(logging.Filter):
+    """Lets each warning through so often: whoever sends what is warned of fills no disk."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rates = Rates(WARNINGS_PER_S, WARNINGS_AT_ONCE)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        few = record.levelno < logging.WARNING
+        return few or self._rates.take((record.pathname, record.lineno))
 
 
 class _Plain(logging.Formatter):
@@ -57,6 +72,7 @@ class _Json(_Plain):
 def start_logs(party: str, *, as_json: bool) -> None:
     """Log what this party does on standard error."""
     handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(_Bounded())
     handler.setFormatter(_Json(party) if as_json else _Plain(party))
     for name in LOGGERS:
         log = logging.getLogger(name)

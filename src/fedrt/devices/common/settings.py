@@ -24,6 +24,7 @@ from fedrt.errors import InputError, reason
 from fedrt.quantities import SEED
 from fedrt.scenario import Scenario, load_scenario
 from fedrt.scenario.classes import settings_in
+from fedrt.scenario.entries import path_problems
 from fedrt.scenario.model import MEASURED
 from fedrt.scenario.tables.fields import read_table, setting
 from fedrt.system.inputs import read_text
@@ -103,7 +104,11 @@ class PartySettings:
             self._check_name(self.scenario)
         except InputError as error:
             return error.lines
-        return []
+        return path_problems(self.scenario, data=False)
+
+    def code_problems(self) -> list[str]:
+        """What code of one's own in the scenario cannot be loaded, a line each; loads it."""
+        return path_problems(self.scenario, data=False, load=True)
 
     def data_problems(self) -> list[str]:
         """What is wrong with the party's data file, a line each; reads the whole of it."""

@@ -63,6 +63,10 @@ def distances_of(edges: int, found: Iterable[tuple[int, list[int], list[float]]]
     true, compared = np.full((edges, edges), np.nan), np.zeros((edges, edges), dtype=bool)
     np.fill_diagonal(true, 0.0)
     for c, numbers, distances in found:
-        true[c, numbers] = true[numbers, c] = distances
-        compared[c, numbers] = compared[numbers, c] = True
+        for j, apart in zip(numbers, distances, strict=False):
+            if j >= edges or j == c or not 0 <= apart < np.inf:
+                log.warning("edge-%d: reports a distance that cannot be", c)
+                continue
+            true[c, j] = true[j, c] = apart
+            compared[c, j] = compared[j, c] = True
     return ModelDistances(true, compared)

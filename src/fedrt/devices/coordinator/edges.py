@@ -7,7 +7,7 @@ import logging
 import secrets
 import time
 from collections import defaultdict
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -19,8 +19,18 @@ import grpc
 from fedrt.devices.coordinator.answers import AnswerRules
 from fedrt.devices.security import Channels, Files, Party, RevokedServerError, ended
 from fedrt.devices.wire import messages_pb2 as pb
-from fedrt.devices.wire.chunks import BrokenPayloadError, fetched
-from fedrt.devices.wire.services import LED, NOT_JOINED, SESSION, WRONG_PEER, call, reason_of
+from fedrt.devices.wire.chunks import BrokenPayloadError, chunks_of, fetched, head_of
+from fedrt.devices.wire.raw import IN_PIECE, raw_chunk
+from fedrt.devices.wire.services import (
+    CANNOT_WRITE,
+    LED,
+    LOST_STATE,
+    NOT_JOINED,
+    SESSION,
+    WRONG_PEER,
+    call,
+    reason_of,
+)
 from fedrt.errors import FedrtError, InputError, one_line
 from fedrt.messages import Raw
 
@@ -36,7 +46,9 @@ FINAL = {
     grpc.StatusCode.UNIMPLEMENTED,
     grpc.StatusCode.INVALID_ARGUMENT,
 }
-"""Answers that trying again does not change."""
+"""Answers that trying again does not change: settings, certificates or versions are wrong."""
+OF_ORDERS = {grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.INVALID_ARGUMENT}
+"""Where an order is refused so, a server fails that has agreed to the run's settings before."""
 LED_AGAIN_S, TAKEOVER_S = 1.0, 60.0
 """Between two tries to lead an edge server that another coordinator leads, and how long to try: by
 then a server has noticed that a coordinator's machine is gone."""
@@ -48,6 +60,18 @@ class SilentEdgeError(FedrtError):
 
 class FailedOrderError(SilentEdgeError):
     """An edge server could not carry out an order, and would not if it were given again."""
+
+
+class LostEdgeStateError(FailedOrderError):
+    """An edge server does not have the state that an order starts from."""
+
+
+FAILED = {
+    WRONG_PEER: FailedOrderError,
+    CANNOT_WRITE: FailedOrderError,
+    LOST_STATE: LostEdgeStateError,
+}
+"""Answers of a server that fails by itself: others go on without it."""
 
 
 class EdgeCalls:
@@ -116,7 +140,7 @@ class EdgeCalls:
                 return answer
             except (grpc.aio.AioRpcError, RevokedServerError) as error:
                 last = reason_of(error)
-                refuse_final(c, error)
+                refuse_final(c, error, name)
                 log.debug("edge-%d: %s", c, last)
                 await self._refused(c, error)
                 await self._join(c, error, end)
@@ -135,11 +159,28 @@ class EdgeCalls:
                 return await self._guarded(c, fetched(answer, most))
             except (grpc.aio.AioRpcError, BrokenPayloadError, RevokedServerError) as error:
                 wrong = isinstance(error, BrokenPayloadError)
-                if wrong or code_of(error) in FINAL or time.monotonic() >= end:
+                final = code_of(error) in FINAL or code_of(error) in FAILED
+                if wrong or final or time.monotonic() >= end:
                     raise SilentEdgeError(f"edge-{c}: {reason_of(error)}") from None
                 await self._refused(c, error)
                 await self._join(c, error, end)
             await asyncio.sleep(AGAIN_S)
+
+    async def restore(self, c: int, run: str, label: str, model: Raw, seconds: float) -> None:
+        """Send an edge server its model back, which becomes the state of the given name."""
+        head = pb.RestoreHead(run=run, label=label, model=head_of(model))
+
+        async def messages() -> AsyncIterator[Any]:
+            yield pb.Restore(head=head)
+            for chunk in chunks_of(model):
+                yield raw_chunk(IN_PIECE, chunk)
+
+        try:
+            await self._guarded(
+                c, answered(self._method(c, "Restore")(messages(), timeout=seconds))
+            )
+        except (grpc.aio.AioRpcError, RevokedServerError) as error:
+            raise SilentEdgeError(f"edge-{c}: {reason_of(error)}") from None
 
     async def _join(self, c: int, error: Exception, end: float) -> None:
         """Have an edge server that was started anew join the run again."""
@@ -167,15 +208,17 @@ async def answered(call: Any) -> Any:
     return await call
 
 
-def refuse_final(c: int, error: Exception) -> None:
+def refuse_final(c: int, error: Exception, name: str) -> None:
     """Raise an error if the answer of an edge server is the same however often it is asked."""
     if not isinstance(error, grpc.aio.AioRpcError):
         return
-    line = f"edge-{c}: {one_line(error.details() or '')}"
-    if error.code() in FINAL:
-        raise InputError(line) from None
-    if error.code() == WRONG_PEER:
+    line, code = f"edge-{c}: {one_line(error.details() or '')}", error.code()
+    if code in FAILED:
+        raise FAILED[code](line) from None
+    if name != "Ask" and code in OF_ORDERS:
         raise FailedOrderError(line) from None
+    if code in FINAL:
+        raise InputError(line) from None
 
 
 def code_of(error: Exception) -> grpc.StatusCode | None:

@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from fedrt.cost.round import price
 from fedrt.devices.coordinator.answers import GRACE_S
 from fedrt.devices.coordinator.distances import compared, distances_of, measured_distances
-from fedrt.devices.coordinator.edges import SilentEdgeError
+from fedrt.devices.coordinator.edges import LostEdgeStateError, SilentEdgeError
 from fedrt.devices.coordinator.fleet import RealFleet
 from fedrt.devices.coordinator.learned import GossipStep, Learned
+from fedrt.devices.coordinator.newest import NewestModels
 from fedrt.devices.coordinator.outcomes import outcome_of
 from fedrt.devices.coordinator.world import slower_radio
 from fedrt.devices.edge.states import PLAIN, global_round_of, label_of
@@ -64,8 +65,7 @@ class RemoteExecutor:
         """The states in which this global round began, and the one before."""
         self.ended: float | None = None
         """When the last edge round ended."""
-        self.models: NDArray[Any] | None = None
-        """The servers' models after the last gossip, a row each; None if they did not come."""
+        self.newest = NewestModels(fleet, evaluator)
 
     @property
     def start(self) -> ModelDistances:
@@ -125,15 +125,33 @@ class RemoteExecutor:
                 forget_before=self._forgettable(seen.t, c),
             )
             try:
-                report = await self.fleet.calls.ask(c, "Train", order, deadline_s + GRACE_S)
+                report = await self._trained(c, order, deadline_s + GRACE_S)
             except SilentEdgeError as error:
                 log.warning("%s: its devices are left out of this round", error)
                 self.fleet.answered[c] = False  # nobody waits for it again before the next round
                 return None
-            self.fleet.labels[c] = label
+            self.fleet.labels[c] = order.label
             return report
 
         return list(await asyncio.gather(*(one(c) for c in range(seen.num_edges))))
+
+    async def _trained(self, c: int, order: pb.TrainOrder, seconds: float) -> pb.TrainReport:
+        """An edge server's report on an order; one without its state gets its model back first."""
+        ask = self.fleet.calls.ask
+        try:
+            report = await ask(c, "Train", order, seconds)
+        except LostEdgeStateError as error:
+            log.warning("%s", error)
+            await self.newest.give_back(c, order.key.t, self.session)
+            # Updates that came for the order that failed were trained from another model.
+            again = f"{order.key.r:02}-{secrets.token_hex(2)}"
+            order.base, order.label = (
+                self.fleet.labels[c],
+                label_of(order.key.t, again, self.session),
+            )
+            report = await ask(c, "Train", order, seconds)
+        found: pb.TrainReport = report
+        return found
 
     def _forgettable(self, t: int, c: int) -> int:
         """Before which global round a server may forget its states.
@@ -225,11 +243,15 @@ class RemoteExecutor:
         try:
             reports = self.fleet.portal.call(self._mix(seen, gossip, orders, planned_s))
             measured_s = np.zeros(seen.num_edges)
-            for c, report in reports.items():
-                measured_s[c] = report.mix_s
+            for c, (report, clock_s) in reports.items():
+                measured_s[c] = report.mix_s if 0 <= report.mix_s <= clock_s else clock_s
+            self.newest.gossiped(
+                {c: orders[c].neighbours for c in reports if orders[c].codec != PLAIN}
+            )
             if only and before is None:
                 found = [
-                    (c, list(r.apart.numbers), list(r.apart.distances)) for c, r in reports.items()
+                    (c, list(r.apart.numbers), list(r.apart.distances))
+                    for c, (r, _) in reports.items()
                 ]
                 outcome = replace(outcome, distances=distances_of(seen.num_edges, found))
             self.linked = gossip.links
@@ -290,8 +312,11 @@ class RemoteExecutor:
                 own=orders[c].own,
                 weights=orders[c].weights,
                 coded_weights=orders[c].coded_weights,
+                anew=[j for j in orders[c].neighbours if self.newest.anew[c, j]],
             )
-            return await self.fleet.calls.ask(c, "Mix", order, deadline_s + GRACE_S)
+            began = time.monotonic()
+            report = await self.fleet.calls.ask(c, "Mix", order, deadline_s + GRACE_S)
+            return report, time.monotonic() - began
 
         silent = ~self.fleet.answered
         edges = np.flatnonzero(~silent).tolist()
@@ -310,23 +335,41 @@ class RemoteExecutor:
     def _metrics(self, t: int) -> dict[str, float]:
         """Loss, and what is measured of the models, which come here for that and for exports."""
         loss = self.loss_sum / self.steps if self.steps else math.nan
-        self.loss_sum, self.steps, self.models = 0.0, 0, None
-        try:
-            models = self.fleet.portal.call(self._models(self.fleet.labels))
-            self.models = self.evaluator.arrays(models)
-        except (SilentEdgeError, MessageError) as error:
-            log.warning("no evaluation in global round %d: %s", t, error)
+        self.loss_sum, self.steps = 0.0, 0
+        came = self.fleet.portal.call(self._all_models(self.fleet.labels))
+        models: list[Raw] = []
+        for c, found in enumerate(came):
+            try:
+                if isinstance(found, BaseException):
+                    raise found
+                self.newest.take(c, self.fleet.labels[c], found)
+                models.append(found)
+            except (SilentEdgeError, MessageError) as error:
+                log.warning("no evaluation in global round %d: %s", t, error)
+        if len(models) < len(came):
             return self.evaluator.unknown(loss)
         return self.evaluator.metrics(t, models, loss)
 
     async def _models(self, labels: Sequence[str]) -> list[Raw]:
         """The models of all edge servers in the given states."""
-        run, calls, silent = self.fleet.run, self.fleet.calls, np.flatnonzero(~self.fleet.answered)
-        if len(silent):
-            raise SilentEdgeError(f"edge-{silent[0]}: does not answer")
+        found = await self._all_models(labels)
+        for each in found:
+            if isinstance(each, BaseException):
+                raise each
+        return found
+
+    async def _all_models(self, labels: Sequence[str]) -> list[Any]:
+        """The same; in place of a model that does not come, the error about it."""
+        run, calls = self.fleet.run, self.fleet.calls
         most = self.evaluator.parts.model_bytes + SPARE
-        asked = (calls.model(c, run, label, most, MODEL_S) for c, label in enumerate(labels))
-        return list(await asyncio.gather(*asked))
+
+        async def one(c: int, label: str) -> Raw:
+            if not self.fleet.answered[c]:
+                raise SilentEdgeError(f"edge-{c}: does not answer")
+            return await calls.model(c, run, label, most, MODEL_S)
+
+        asked = (one(c, label) for c, label in enumerate(labels))
+        return list(await asyncio.gather(*asked, return_exceptions=True))
 
     def _key(self, t: int, r: int) -> pb.Key:
         return pb.Key(run=self.fleet.run, session=self.session, t=t, r=r)

@@ -69,7 +69,8 @@ def run_name(path: Path) -> str:
         except (AttributeError, ValueError):
             name = None
         if not isinstance(name, str) or not is_label(name):
-            raise InputError(f"{file}: does not name a run")
+            rule = "remove it, and edge servers get their models back under a new name"
+            raise InputError(f"{file}: does not name a run: {rule}")
         return name
     name = secrets.token_hex(8)
     write_json(file, {"run": name})

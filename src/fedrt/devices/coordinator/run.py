@@ -19,10 +19,9 @@ from fedrt.devices.coordinator.executor import RemoteExecutor
 from fedrt.devices.coordinator.fleet import RealFleet
 from fedrt.devices.coordinator.learned import Learned
 from fedrt.devices.coordinator.live import LiveFile, run_name
+from fedrt.devices.coordinator.newest import texts
 from fedrt.devices.coordinator.world import MeasuredWorld
 from fedrt.devices.wire import messages_pb2 as pb
-from fedrt.devices.wire.party import is_label
-from fedrt.errors import InputError
 from fedrt.policies import make_policy
 from fedrt.records.directory import INPUTS, RunDirectory, SavedRun, read_run
 from fedrt.records.foreign import refuse_links
@@ -50,25 +49,22 @@ REHEARSAL_S = 3.0
 class RemoteState:
     """What the coordinator saves after every global round: the servers' states, and their models.
 
-    A run goes on from the states; the models are there for `fedrt export`.
+    A run goes on from the states, and from its model where a server has lost its state.
     """
 
     def __init__(self, executor: RemoteExecutor) -> None:
         self.executor = executor
 
     def state(self) -> Arrays:
-        """The labels of the servers' states, which pairs gossiped last, and models if they came."""
+        """The labels of the servers' states, which pairs gossiped last, and the newest models."""
         labels = np.array(self.executor.fleet.labels, dtype="S80")
-        found = {"labels": labels, "linked": self.executor.linked}
-        return found if self.executor.models is None else found | {"models": self.executor.models}
+        return {"labels": labels, "linked": self.executor.linked, **self.executor.newest.state()}
 
     def restore(self, state: Arrays) -> None:
         """Go on from a saved state."""
-        labels = [bytes(each).decode("ascii", "replace") for each in state["labels"].tolist()]
-        if not all(map(is_label, labels)):
-            raise InputError("the checkpoint does not name states of edge servers")
-        self.executor.fleet.labels = labels
+        self.executor.fleet.labels = texts(state["labels"])
         self.executor.linked = np.array(state["linked"], dtype=bool)
+        self.executor.newest.restore(state, self.executor.fleet.labels)
 
 
 def coordinate(
@@ -139,16 +135,18 @@ def _run(
     callbacks: Sequence[Any],
 ) -> Summary:
     scenario, seed = settings.scenario, settings.seed
-    size = scenario.fleet
-    learned = Learned(size.num_devices, size.num_edges)
+    learned = Learned(scenario.fleet.num_devices, scenario.fleet.num_edges)
     world = MeasuredWorld(scenario, seed, fleet, learned)
     fleet.base_graph = world.base_graph
     executor = RemoteExecutor(fleet, learned, evaluator, world.base_graph)
     saved = RemoteState(executor)
     checkpoints = open_checkpoints(directory.path, OPTIONS)
-    state, records, notes = checkpoints.load(saved.state(), RunSize.of(scenario))
+    size = RunSize.of(scenario)
+    state, records, notes = checkpoints.load(saved.state(), size, start_over=False)
     for line in notes:
         note(line)
+    if not state:
+        checkpoints.save(0, saved.state())  # from now on a run that has begun can be told by it
     if records:
         saved.restore(state)
         for record in records:

@@ -15,6 +15,7 @@ import grpc
 
 from fedrt.devices.actuators.device import DeviceActuators
 from fedrt.devices.common.metrics import Metrics
+from fedrt.devices.common.room import Room
 from fedrt.devices.common.settings import DeviceSettings
 from fedrt.devices.common.threads import in_thread
 from fedrt.devices.device.limits import OrderLimits
@@ -29,7 +30,7 @@ from fedrt.devices.wire.services import call, reason_of
 from fedrt.errors import FedrtError, InputError, one_line, reason
 from fedrt.messages import Raw
 from fedrt.scenario import Scenario
-from fedrt.system.files import private_files
+from fedrt.system.files import UnwritableError, private_files
 from fedrt.world.fleet import draw_fleet
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ class DeviceAgent:
         self.done: tuple[bytes, Done] | None = None
         """The last order, and what came of it: the server may ask again."""
         self.newest: OrderedWork | None = None
+        self.room = Room()
         self.wake = asyncio.Event()
         self.one_at_a_time = Lock()
         self.stopping = Event()
@@ -121,7 +123,8 @@ class DeviceAgent:
         wait_s, stopped = SHORTEST_S, asyncio.create_task(stop.wait())
         try:
             while not stop.is_set():
-                was_welcome = await self._attend_until(stopped)
+                ready = await asyncio.to_thread(self._has_room)
+                was_welcome = ready and await self._attend_until(stopped)
                 wait_s = SHORTEST_S if was_welcome else min(2 * wait_s, LONGEST_S)
                 await asyncio.wait({stopped}, timeout=wait_s * random.uniform(0.5, 1.0))
         finally:
@@ -130,6 +133,12 @@ class DeviceAgent:
             self.actuators.close()
             if metrics is not None:
                 await metrics.close()
+
+    def _has_room(self) -> bool:
+        """Whether what the device has to remember can be written; if not, it stays away."""
+        if self.room.lacking is not None and self.room.there:
+            self.done = None  # the same order may come again, and can be carried out now
+        return self.room.lacking is None
 
     async def _attend_until(self, stopped: asyncio.Task[Any]) -> bool:
         """One stream to the edge server, until it ends, a server is revoked or the agent stops."""
@@ -255,6 +264,8 @@ class DeviceAgent:
         if done.upload is None:
             failure = pb.Failure(key=job.order.key, why=done.why)
             await stream.write(pb.FromDevice(failure=failure))
+            if self.room.lacking is not None:
+                await stream.done_writing()
             return
         bandwidth = self.actuators.bandwidth
         self.actuators.begin_upload(job.order)
@@ -276,6 +287,10 @@ class DeviceAgent:
                 done = self._trained(job)
             except StoppedError:
                 return
+            except UnwritableError as error:
+                need = sum(array.nbytes for array in self.trainer.state().values())
+                self.room.note(error, self.settings.state / job.order.key.run, need)
+                done = Done(None, why=str(error))
             except FedrtError as error:
                 log.error("%s: %s", words(job.order.key), error)
                 done = Done(None, why=str(error))

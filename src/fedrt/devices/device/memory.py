@@ -18,6 +18,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from fedrt.devices.wire.party import is_label
+from fedrt.errors import InputError
 from fedrt.system.files import make_folder, write_arrays
 from fedrt.system.inputs import read_arrays
 from fedrt.system.torn import TORN, clear_torn
@@ -39,12 +40,16 @@ class DeviceMemory:
         self.folder, self.most = folder, most
 
     def load(self, label: str) -> Arrays | None:
-        """What the device remembered under a label; None if it has forgotten."""
+        """What the device remembered under a label; None if it has forgotten or cannot read it."""
         path = self.folder / f"{label}.npz"
-        if not path.is_file():
+        try:
+            if not path.is_file():
+                return None
+            os.utime(path)
+            return read_arrays(path)
+        except InputError as error:
+            log.warning("%s", error)
             return None
-        os.utime(path)
-        return read_arrays(path)
 
     def save(self, label: str, arrays: Arrays) -> None:
         """Remember something."""

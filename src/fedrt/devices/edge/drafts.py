@@ -12,6 +12,7 @@ from typing import Any
 from fedrt.devices.wire.messages_pb2 import Upload
 from fedrt.errors import FedrtError, InputError, reason
 from fedrt.messages import Raw
+from fedrt.system.files import UnwritableError
 
 TAIL = struct.Struct("<Id")
 """What an update's file ends in: the length of its head, and the seconds that it took."""
@@ -83,7 +84,7 @@ class UpdateDraft:
         try:
             return work(*given)
         except OSError as error:
-            raise FedrtError(f"{self.path}: cannot be written: {reason(error)}") from error
+            raise UnwritableError(f"{self.path}: cannot be written: {reason(error)}") from error
 
     def add(self, chunk: Raw) -> None:
         """Write what comes next."""

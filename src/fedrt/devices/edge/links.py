@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import grpc
 
@@ -125,3 +126,19 @@ class PeerLinks:
 def edge_party(number: int) -> Party:
     """An edge server as its certificate names it."""
     return Party("edge", f"edge-{number}")
+
+
+def gossip_of(order: pb.MixOrder) -> Any:
+    """The gossip of this server as the learning code takes it."""
+    from fedrt.learning.remote import GossipOrder
+
+    return GossipOrder(
+        order.key.t,
+        order.own,
+        tuple(each.number for each in order.neighbours),
+        tuple(order.weights),
+        order.steps,
+        order.codec,
+        tuple(order.coded_weights),
+        tuple(order.anew),
+    )

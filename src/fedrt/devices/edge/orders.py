@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import singledispatchmethod
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.party import is_label
@@ -21,6 +20,7 @@ from fedrt.devices.wire.rules import (
 from fedrt.errors import InputError
 from fedrt.quantities import GOSSIP_STEPS
 from fedrt.scenario import Scenario
+from fedrt.world.fleet import edge_of_devices
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,9 @@ class CoordinatorLimits:
     local_steps: int
 
     @staticmethod
-    def of(scenario: Scenario, edge_of_device: NDArray[np.int64], edge: int) -> CoordinatorLimits:
+    def of(scenario: Scenario, edge: int) -> CoordinatorLimits:
         """The limits of an edge server's orders."""
+        edge_of_device = edge_of_devices(scenario)
         mine = frozenset(np.flatnonzero(edge_of_device == edge).tolist())
         steps = most_local_steps(scenario, edge_of_device, edge)
         return CoordinatorLimits(edge, scenario.fleet.num_edges, mine, steps)
@@ -74,6 +75,7 @@ class CoordinatorLimits:
     def _(self, order: pb.MixOrder) -> str | None:
         return (
             self._neighbours("order.neighbours", [each.number for each in order.neighbours])
+            or self._neighbours("order.anew", list(order.anew))
             or above("order.steps", order.steps, GOSSIP_STEPS.most)
             or first_problem(order, "order", DEADLINE)
         )

@@ -16,20 +16,30 @@ from fedrt.devices.common.metrics import Metrics
 from fedrt.devices.common.settings import EdgeSettings
 from fedrt.devices.common.threads import in_thread
 from fedrt.devices.edge.links import LostLinkError, PeerLinks, WrongMessageError
+from fedrt.devices.edge.recovery import restored
 from fedrt.devices.edge.seats import GREETING_S, GoneError, Seat
 from fedrt.devices.edge.server import EdgeNode
-from fedrt.devices.edge.states import OtherRunError
+from fedrt.devices.edge.states import LostStateError, OtherRunError
 from fedrt.devices.security import Access, Gate, Limits, caller, ended, server_credentials
 from fedrt.devices.security.gate import UnreadableMessageError
 from fedrt.devices.wire import messages_pb2 as pb
-from fedrt.devices.wire.chunks import MOST_MESSAGE, BrokenPayloadError, pieces
+from fedrt.devices.wire.chunks import MOST_MESSAGE, BrokenPayloadError, gathered, pieces
 from fedrt.devices.wire.party import difference, with_model
 from fedrt.devices.wire.rules import MOST_SAMPLES
-from fedrt.devices.wire.services import LED, NOT_JOINED, SESSION, WRONG_PEER, handlers
+from fedrt.devices.wire.services import (
+    CANNOT_WRITE,
+    LED,
+    LOST_STATE,
+    NOT_JOINED,
+    SESSION,
+    WRONG_PEER,
+    handlers,
+)
 from fedrt.errors import FedrtError
 from fedrt.learning.remote.process import LostModelError
+from fedrt.messages import Raw
 from fedrt.scenario import Scenario
-from fedrt.system.files import private_files
+from fedrt.system.files import UnwritableError, private_files
 from fedrt.world.fleet import draw_fleet
 
 log = logging.getLogger(__name__)
@@ -93,7 +103,7 @@ class EdgeServices:
                 ("Measure", self.server.measure),
             )
         }
-        orders |= {"Model": self.model, "Lead": self.lead}
+        orders |= {"Model": self.model, "Restore": self.restore, "Lead": self.lead}
         return [
             handlers("Devices", {"Attend": self.attend}),
             handlers("Peers", {"Fetch": self.fetch}),
@@ -107,8 +117,8 @@ class EdgeServices:
             await self._refuse_second(context)
             try:
                 return await method(request)
-            except FedrtError as error:
-                await context.abort(code_of(error), str(error))
+            except (FedrtError, OSError) as error:
+                await self._refuse(error, context)
 
         return handle
 
@@ -134,11 +144,43 @@ class EdgeServices:
             log.warning("refused a coordinator, from %s: %s", context.peer(), where)
         await context.abort(LED, f"{where}: stop one of them")
 
+    async def _refuse(self, error: FedrtError | OSError, context: Any) -> None:
+        """End a call with an error, by which the caller sees what to do."""
+        if isinstance(error, OSError):  # as where its folder is gone
+            error = UnwritableError(f"edge {self.server.number}: {error}")
+        if isinstance(error, UnwritableError):
+            self.server.cannot_write(error)
+        await context.abort(code_of(error), str(error))
+
     async def model(self, question: pb.ModelQuestion, context: Any) -> AsyncIterator[pb.Piece]:
         """The model in a state, for the coordinator."""
         await self._refuse_second(context)
         async for piece in self._model(question.run, question.label, context):
             yield piece
+
+    async def restore(self, requests: AsyncIterator[Any], context: Any) -> pb.Nothing:
+        """Take a model back from the coordinator."""
+        await self._refuse_second(context)
+        source = aiter(requests)
+
+        async def chunk() -> Raw:
+            found = await anext(source, None)
+            if found is None or found.WhichOneof("what") != "chunk":
+                raise BrokenPayloadError("a model that ends too early")
+            part: Raw = found.chunk
+            return part
+
+        try:
+            first = await anext(source, None)
+            if first is None or first.WhichOneof("what") != "head":
+                raise BrokenPayloadError("a model without a head")
+            self.server.states_of(first.head.run, first.head.label)
+            assert self.server.model is not None
+            model = await gathered(first.head.model, self.server.model.model_bytes, chunk)
+            await restored(self.server, first.head, model)
+        except (FedrtError, OSError) as error:
+            await self._refuse(error, context)
+        return pb.Nothing()
 
     async def fetch(self, asked: pb.Fetch, context: Any) -> AsyncIterator[pb.Piece]:
         """A model or a gossip step, for another edge server."""
@@ -154,7 +196,7 @@ class EdgeServices:
         try:
             found = await self.server.model_at(run, label)
         except FedrtError as error:
-            await context.abort(code_of(error), str(error))
+            await self._refuse(error, context)
             return
         async for piece in pieces(found):
             yield piece
@@ -250,6 +292,10 @@ def code_of(error: FedrtError) -> grpc.StatusCode:
         return NOT_JOINED
     if isinstance(error, WrongMessageError):
         return WRONG_PEER
+    if isinstance(error, LostStateError):
+        return LOST_STATE
+    if isinstance(error, UnwritableError):
+        return CANNOT_WRITE
     return grpc.StatusCode.FAILED_PRECONDITION
 
 

@@ -14,25 +14,33 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedrt.devices.actuators.base import BandwidthActuator
+from fedrt.devices.common.room import Room
 from fedrt.devices.common.threads import in_thread
-from fedrt.devices.edge.links import PeerLinks, WrongMessageError
+from fedrt.devices.edge.links import PeerLinks, WrongMessageError, gossip_of
+from fedrt.devices.edge.opening import Opening
 from fedrt.devices.edge.orders import CoordinatorLimits
 from fedrt.devices.edge.rounds import OpenRound
 from fedrt.devices.edge.seats import GoneError, Seat
-from fedrt.devices.edge.states import PLAIN, START, Arrays, OtherRunError, States
+from fedrt.devices.edge.states import (
+    PLAIN,
+    START,
+    Arrays,
+    LostStateError,
+    OtherRunError,
+    States,
+)
 from fedrt.devices.edge.uploads import note_failure, receive
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.chunks import SPARE
 from fedrt.devices.wire.party import difference, is_label, own_party, with_model, words
 from fedrt.errors import FedrtError, InputError, MessageError
 from fedrt.scenario import Scenario
-from fedrt.world.fleet import edge_of_devices
+from fedrt.system.files import UnwritableError
 
 if TYPE_CHECKING:
     from fedrt.learning.remote import EdgeModelProcess
 
 log = logging.getLogger(__name__)
-
 
 REMEMBERED = "remembered"
 """The array of a state with the labels of devices' last updates that counted."""
@@ -56,7 +64,7 @@ class EdgeNode:
     def __init__(self, scenario: Scenario, seed: int, number: int, folder: Path) -> None:
         self.scenario, self.seed, self.number, self.folder = scenario, seed, number, folder
         self.party = own_party(scenario, seed)
-        self.limits = CoordinatorLimits.of(scenario, edge_of_devices(scenario), number)
+        self.limits = CoordinatorLimits.of(scenario, number)
         self.keep_updates = False
         self.seats: dict[int, Seat] = {}
         self.model: EdgeModelProcess | None = None
@@ -68,6 +76,7 @@ class EdgeNode:
         """The label of the state that the model is in."""
         self.newest: tuple[str, bytes] = ("", b"")
         """The label of the last state that was saved, and the model in it."""
+        self.room = Room()
         self.remembered: dict[int, str] = {}
         self.round: OpenRound | None = None
         self.working = asyncio.Lock()
@@ -75,6 +84,7 @@ class EdgeNode:
         self.uplinks = BandwidthActuator()
         self.counts = dict.fromkeys(COUNTS, 0.0)
         self._resting: asyncio.Task[None] | None = None
+        self._opening = Opening(scenario, seed, number)
 
     def numbers(self) -> dict[str, float]:
         """What is told of this server while it runs."""
@@ -90,12 +100,12 @@ class EdgeNode:
         if not is_label(question.run):
             raise InputError("the coordinator's run has no name that can be used")
         self.limits.check(question)
-        async with self._at_work():
+        async with self.at_work():
+            await in_thread(self.room.check)
             if self.model is None:
-                model = await in_thread(self._open, question.inputs)
-                self.model, self.first = model, await in_thread(model.state)
+                self.model, self.first = await self._opening.model(question.inputs)
                 if self.links is not None:
-                    self.links.most = 2 * model.model_bytes + SPARE
+                    self.links.most = 2 * self.model.model_bytes + SPARE
             digest = self.model.model_digest
             if self.run != question.run:
                 self.states = States(self.folder / question.run)
@@ -105,14 +115,8 @@ class EdgeNode:
         party = with_model(self.party, digest)
         return pb.Answer(party=party, seats=seats, peers=peers)
 
-    def _open(self, inputs: pb.Inputs) -> EdgeModelProcess:
-        from fedrt.learning.remote import EdgeModelProcess, ModelInputs
-
-        given = ModelInputs(tuple(inputs.shape), inputs.num_classes, inputs.integers)
-        return EdgeModelProcess(self.scenario, self.seed, self.number, given)
-
     @asynccontextmanager
-    async def _at_work(self) -> AsyncIterator[None]:
+    async def at_work(self) -> AsyncIterator[None]:
         """One order at a time; a while after the last one the model's process ends."""
         async with self.working:
             if self._resting is not None:
@@ -134,13 +138,14 @@ class EdgeNode:
         """End what this server has started."""
         if self._resting is not None:
             self._resting.cancel()
+        await self._opening.close()
         await self._rest(0.0)
 
     async def train(self, order: pb.TrainOrder) -> pb.TrainReport:
         """Order devices to train, average what they send by the deadline, and report."""
         self.limits.check(order)
         states = self.states_of(order.key.run, order.base, order.label)
-        async with self._at_work():
+        async with self.at_work():
             if states.has(order.label):
                 return pb.TrainReport.FromString(states.report(order.label))
             if self.keep_updates:
@@ -243,7 +248,7 @@ class EdgeNode:
         """Gossip with the neighbours, step by step, and report."""
         self.limits.check(order)
         states = self.states_of(order.key.run, order.base, order.label)
-        async with self._at_work():
+        async with self.at_work():
             if states.has(order.label):
                 return pb.MixReport.FromString(states.report(order.label))
             if self.keep_updates:
@@ -288,7 +293,7 @@ class EdgeNode:
         """The distances of the model to those of the neighbours."""
         self.limits.check(order)
         self.states_of(order.key.run, order.base, order.base)
-        async with self._at_work():
+        async with self.at_work():
             model = await self._at(order.base)
             assert self.links is not None
             report = pb.DistanceReport()
@@ -308,12 +313,18 @@ class EdgeNode:
     async def model_at(self, run: str, label: str) -> bytes:
         """The model in a state, for the coordinator or a peer."""
         states = self.states_of(run, label, label)
-        if self.model is None or not states.has(label):
-            raise InputError(f"edge {self.number} has no state {label}")
+        if self.model is None:
+            raise LostStateError(f"edge {self.number} has no model yet")
         if self.newest[0] == label:
             return self.newest[1]
         state = self.first if label == START else await in_thread(states.load, label)
         return self.model.packed(state["models"][0])
+
+    def cannot_write(self, error: UnwritableError) -> None:
+        """Note that this server cannot go on: it is silent until there is room for a round."""
+        folder = self.folder if self.states is None else self.states.folder
+        length = 0 if self.model is None else self.model.model_bytes
+        self.room.note(error, folder, length * (2 + len(self.seats)))
 
     # ---- devices
 
@@ -360,8 +371,6 @@ class EdgeNode:
         assert self.model is not None
         assert self.states is not None
         if self.at != label or not self.model.alive:
-            if not self.states.has(label):
-                raise InputError(f"edge {self.number} has no state {label}")
             state = self.first if label == START else self.states.load(label)
             self.at = ""
             await in_thread(self._restore, state)
@@ -385,18 +394,3 @@ class EdgeNode:
         arrays[REMEMBERED] = np.frombuffer(told, dtype=np.uint8)
         await in_thread(self.states.save, label, arrays, report.SerializeToString())
         self.at, self.newest = label, (label, self.model.packed(arrays["models"][0]))
-
-
-def gossip_of(order: pb.MixOrder) -> Any:
-    """The gossip of this server as the learning code takes it."""
-    from fedrt.learning.remote import GossipOrder
-
-    return GossipOrder(
-        order.key.t,
-        order.own,
-        tuple(each.number for each in order.neighbours),
-        tuple(order.weights),
-        order.steps,
-        order.codec,
-        tuple(order.coded_weights),
-    )

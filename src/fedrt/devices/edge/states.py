@@ -7,21 +7,27 @@ moment, and the order simply be given again.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from fedrt.devices.edge.drafts import ReceivedUpdate, UpdateDraft
-from fedrt.errors import FedrtError
+from fedrt.devices.wire.party import is_label
+from fedrt.errors import FedrtError, InputError
 from fedrt.system.files import make_folder, write_alone, write_arrays
 from fedrt.system.inputs import read_arrays, read_bytes
 from fedrt.system.torn import TORN, clear_torn
 
+log = logging.getLogger(__name__)
+
 Arrays = Mapping[str, NDArray[Any]]
 
+STATE = re.compile(r"[0-9]{6}-")
 PLAIN = "none"
 """The codec of a gossip in which servers send their models as they are."""
 START = "start"
@@ -37,6 +43,15 @@ MOST = 2**34
 
 class OtherRunError(FedrtError):
     """The server has not been told of this run, or is at another one."""
+
+
+class LostStateError(FedrtError):
+    """The server does not have a state, or cannot read it."""
+
+
+def is_state(label: str) -> bool:
+    """Whether a text may name a state."""
+    return label == START or (is_label(label) and STATE.match(label) is not None)
 
 
 def label_of(t: int, what: str, session: str) -> str:
@@ -67,8 +82,11 @@ class States:
         write_alone(self._path(label, "report"), report)
 
     def load(self, label: str) -> Arrays:
-        """A saved state; an error if it is not there or damaged."""
-        return read_arrays(self._path(label, "npz"))
+        """A saved state; a `LostStateError` if it is not there or damaged."""
+        try:
+            return read_arrays(self._path(label, "npz"))
+        except InputError as error:
+            raise LostStateError(str(error)) from None
 
     def report(self, label: str) -> bytes:
         """The report on how a state was reached."""
@@ -88,10 +106,14 @@ class States:
         return self._path(label, f"{number}.update")
 
     def updates(self, label: str) -> dict[int, ReceivedUpdate]:
-        """The updates that were acknowledged on the way to a state, by device."""
+        """The updates that were acknowledged on the way to a state, by device; whole ones."""
         found = {}
         for path in self.folder.glob(f"{label}.*.update"):
-            found[int(path.name.split(".")[-2])] = ReceivedUpdate.read(path)
+            try:
+                found[int(path.name.split(".")[-2])] = ReceivedUpdate.read(path)
+            except (InputError, DecodeError) as error:
+                log.warning("%s: its device is asked for it again", error)
+                path.unlink(missing_ok=True)
         return found
 
     def save_step(self, label: str, step: int, neighbour: int, message: bytes) -> None:

@@ -17,6 +17,7 @@ from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.chunks import SPARE
 from fedrt.errors import one_line
 from fedrt.learning.remote.process import LostModelError
+from fedrt.system.files import UnwritableError
 
 if TYPE_CHECKING:
     from fedrt.devices.edge.server import EdgeNode
@@ -37,10 +38,10 @@ async def receive(node: EdgeNode, seat: Seat, upload: pb.Upload) -> None:
     most = MOST_UNASKED if node.model is None else 2 * node.model.model_bytes + SPARE
     mine = round_ is not None and same(upload.key, round_.key)
     draft = None
-    if round_ is not None and mine and round_.awaits(number):
-        assert node.states is not None
-        draft = node.states.draft(round_.order.label, number)
     try:
+        if round_ is not None and mine and round_.awaits(number):
+            assert node.states is not None
+            draft = node.states.draft(round_.order.label, number)
         upload_s = await seat.gather(upload, most, draft)
         node.counts["bytes_received_total"] += upload.message.length + upload.variate.length
         if round_ is None or round_ is not node.round or not mine:
@@ -51,6 +52,10 @@ async def receive(node: EdgeNode, seat: Seat, upload: pb.Upload) -> None:
             return
         async with round_.receiving[number]:  # a device may have connected again meanwhile
             why = await _count(node, round_, number, upload, upload_s, draft)
+    except UnwritableError as error:
+        if round_ is not None and mine:
+            round_.lose(error)
+        raise GoneError(f"its update could not be written: {error}") from error
     finally:
         if draft is not None:
             draft.drop()

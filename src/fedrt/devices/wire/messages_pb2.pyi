@@ -273,7 +273,7 @@ class DeviceReport(_message.Message):
     def __init__(self, number: _Optional[int] = ..., delivered: _Optional[bool] = ..., refused: _Optional[int] = ..., stepped_up: _Optional[int] = ..., upload_bytes: _Optional[int] = ..., upload_s: _Optional[float] = ..., report: _Optional[_Union[Report, _Mapping]] = ..., why: _Optional[str] = ...) -> None: ...
 
 class MixOrder(_message.Message):
-    __slots__ = ("key", "base", "label", "neighbours", "steps", "codec", "deadline_s", "own", "weights", "coded_weights")
+    __slots__ = ("key", "base", "label", "neighbours", "steps", "codec", "deadline_s", "own", "weights", "coded_weights", "anew")
     KEY_FIELD_NUMBER: _ClassVar[int]
     BASE_FIELD_NUMBER: _ClassVar[int]
     LABEL_FIELD_NUMBER: _ClassVar[int]
@@ -284,6 +284,7 @@ class MixOrder(_message.Message):
     OWN_FIELD_NUMBER: _ClassVar[int]
     WEIGHTS_FIELD_NUMBER: _ClassVar[int]
     CODED_WEIGHTS_FIELD_NUMBER: _ClassVar[int]
+    ANEW_FIELD_NUMBER: _ClassVar[int]
     key: Key
     base: str
     label: str
@@ -294,7 +295,8 @@ class MixOrder(_message.Message):
     own: float
     weights: _containers.RepeatedScalarFieldContainer[float]
     coded_weights: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, key: _Optional[_Union[Key, _Mapping]] = ..., base: _Optional[str] = ..., label: _Optional[str] = ..., neighbours: _Optional[_Iterable[_Union[Neighbour, _Mapping]]] = ..., steps: _Optional[int] = ..., codec: _Optional[str] = ..., deadline_s: _Optional[float] = ..., own: _Optional[float] = ..., weights: _Optional[_Iterable[float]] = ..., coded_weights: _Optional[_Iterable[float]] = ...) -> None: ...
+    anew: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, key: _Optional[_Union[Key, _Mapping]] = ..., base: _Optional[str] = ..., label: _Optional[str] = ..., neighbours: _Optional[_Iterable[_Union[Neighbour, _Mapping]]] = ..., steps: _Optional[int] = ..., codec: _Optional[str] = ..., deadline_s: _Optional[float] = ..., own: _Optional[float] = ..., weights: _Optional[_Iterable[float]] = ..., coded_weights: _Optional[_Iterable[float]] = ..., anew: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Neighbour(_message.Message):
     __slots__ = ("number", "address")
@@ -341,6 +343,24 @@ class ModelQuestion(_message.Message):
     run: str
     label: str
     def __init__(self, run: _Optional[str] = ..., label: _Optional[str] = ...) -> None: ...
+
+class Restore(_message.Message):
+    __slots__ = ("head", "chunk")
+    HEAD_FIELD_NUMBER: _ClassVar[int]
+    CHUNK_FIELD_NUMBER: _ClassVar[int]
+    head: RestoreHead
+    chunk: bytes
+    def __init__(self, head: _Optional[_Union[RestoreHead, _Mapping]] = ..., chunk: _Optional[bytes] = ...) -> None: ...
+
+class RestoreHead(_message.Message):
+    __slots__ = ("run", "label", "model")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    LABEL_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    run: str
+    label: str
+    model: Payload
+    def __init__(self, run: _Optional[str] = ..., label: _Optional[str] = ..., model: _Optional[_Union[Payload, _Mapping]] = ...) -> None: ...
 
 class Fetch(_message.Message):
     __slots__ = ("run", "label", "step")

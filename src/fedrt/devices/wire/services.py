@@ -23,6 +23,12 @@ WRONG_PEER = grpc.StatusCode.DATA_LOSS
 """The answer where another edge server has sent what cannot be used: asking again is no use."""
 
 
+LOST_STATE = grpc.StatusCode.NOT_FOUND
+"""The answer of an edge server that does not have the state it is to start from."""
+CANNOT_WRITE = grpc.StatusCode.OUT_OF_RANGE
+"""The answer of an edge server that cannot write what it has to, as its disk is full."""
+
+
 class CallKind(NamedTuple):
     """One method of a service: what it takes and returns, and which of these are streams."""
 
@@ -41,8 +47,14 @@ ORDERS = {
     "Mix": CallKind(pb.MixOrder, pb.MixReport),
     "Measure": CallKind(pb.DistanceOrder, pb.DistanceReport),
     "Model": CallKind(pb.ModelQuestion, pb.Piece, streams_out=True),
+    "Restore": CallKind(pb.Restore, pb.Nothing, streams_in=True),
 }
-CHUNK_FIELDS = {pb.FromDevice: IN_STREAM, pb.ToDevice: IN_STREAM, pb.Piece: IN_PIECE}
+CHUNK_FIELDS = {
+    pb.FromDevice: IN_STREAM,
+    pb.ToDevice: IN_STREAM,
+    pb.Piece: IN_PIECE,
+    pb.Restore: IN_PIECE,
+}
 """The messages that may be a chunk of a payload, and the number of that field."""
 SERVICES = {"Devices": DEVICES, "Peers": PEERS, "Orders": ORDERS}
 

@@ -111,5 +111,14 @@ class Evaluator:
         """The edge servers' models as a checkpoint of a run has them, one in each row."""
         return self._read(models).numpy()
 
+    @property
+    def first_model(self) -> NDArray[Any]:
+        """The model of all edge servers before the first round."""
+        return self.parts.first_model.numpy()
+
+    def packed(self, model: NDArray[Any] | None) -> bytes:
+        """The bytes of a model; None: the first one."""
+        return self.parts.pack(self.first_model if model is None else model)
+
     def _read(self, models: Sequence[Raw]) -> Tensor:
         return torch.stack([self.parts.unpack(model, "an edge model") for model in models])

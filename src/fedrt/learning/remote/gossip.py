@@ -55,6 +55,8 @@ class GossipSteps:
         self.order, self.step, self.sent, self.ended = order, 0, {}, False
         self.model = model.clone()
         if order.codec != "none":
+            if order.anew:
+                self._forget(order.anew)
             pairs = [(self.edge, j) for j in order.neighbours]
             pairs += [(j, self.edge) for j in order.neighbours]
             wanted = np.array(pairs, dtype=np.int64).reshape(-1, 2)
@@ -188,11 +190,15 @@ class GossipSteps:
         order = self._present()
         if self.ended:
             return None
-        kept = ~np.isin(self.copies.pairs, order.neighbours).any(axis=1)
-        held = self.copies.held[torch.from_numpy(kept)]
-        self.copies = KnownModels(self.copies.pairs[kept], held)
+        self._forget(order.neighbours)
         self.sent, self.ended = {}, True
         return self.model
+
+    def _forget(self, neighbours: tuple[int, ...]) -> None:
+        """Forget what some neighbours know of this server's model, and it of theirs."""
+        kept = ~np.isin(self.copies.pairs, neighbours).any(axis=1)
+        held = self.copies.held[torch.from_numpy(kept)]
+        self.copies = KnownModels(self.copies.pairs[kept], held)
 
     def _present(self) -> GossipOrder:
         if self.order is None:

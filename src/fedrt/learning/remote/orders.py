@@ -176,6 +176,8 @@ class GossipOrder:
     codec: str = "none"
     coded_weights: tuple[float, ...] = ()
     """With a codec, the weights of differences between copies, damped where it needs that."""
+    anew: tuple[int, ...] = ()
+    """The neighbours of whose copies nothing is left on one side: both begin anew."""
 
     def __post_init__(self) -> None:
         if not self.coded_weights:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.errors import FedrtError
+from fedrt.errors import FedrtError, InputError
 from fedrt.learning.remote.line import ClosedLineError, receive, send, value_of
 from fedrt.learning.remote.orders import (
     Averaged,
@@ -135,6 +135,12 @@ class EdgeModelProcess:
     def packed(self, numbers: NDArray[Any]) -> bytes:
         """The bytes of a model from a state."""
         return numbers.astype(self._dtype, copy=False).tobytes()
+
+    def unpacked(self, raw: Raw) -> NDArray[Any]:
+        """The numbers of a model from its bytes."""
+        if len(raw) != self.model_bytes:
+            raise InputError(f"a model of {len(raw)} bytes: must have {self.model_bytes}")
+        return np.frombuffer(raw, dtype=self._dtype)
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Restore a saved state, in a new process if there is none."""

@@ -27,6 +27,7 @@ ORDER = [
         "quantities",
         "settings",
         "messages",
+        "registry",
     }
     | {"system"},
     {"scenario"},

@@ -55,10 +55,10 @@ def test_a_device_is_stepped_up_when_its_mean_is_beyond_the_limit():
     assert told(guard, ["int2", "int2"], [9.0, 0.5]) == [1, NOT_STEPPED]
     assert guard.least.tolist() == [0, 0, 0, 1, 0]
     assert math.isnan(guard.mean[3])
-    assert guard.allowed(DEVICES, ["int2", "int2"]) == ["int3", "int2"]
-    assert guard.allowed(DEVICES, ["int4", "top-k"]) == ["int4", "top-k"]
+    assert guard.allowed(DEVICES, ["int2", "int2"], 1000) == ["int3", "int2"]
+    assert guard.allowed(DEVICES, ["int4", "top-k"], 1000) == ["int4", "top-k"]
     assert told(guard, ["int3", "int2"], [1.5, 0.5]) == [2, NOT_STEPPED]
-    assert guard.allowed(DEVICES, ["int2", "float16"]) == ["int4", "float16"]
+    assert guard.allowed(DEVICES, ["int2", "float16"], 1000) == ["int4", "float16"]
 
 
 def test_a_greater_codec_that_leaves_too_much_is_stepped_up_from_there():

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedrt.errors import DivergedError as DivergedError
+from fedrt.learning.transforms.base import UpdateKey
 from fedrt.rounds import ACCEPTED
 from fedrt.scenario.faults import Attack
 
@@ -71,6 +72,12 @@ class TrainingOrder:
     late; 0 before the first."""
     past_scores: NDArray[np.float64] | None = None
     """For each device, its last scores (`engines.past`), one device in each row."""
+    seed: int = 0
+    """The run's seed, from which transforms of updates draw."""
+
+    def key(self, n: int) -> UpdateKey:
+        """What the update of the n-th device is of."""
+        return UpdateKey(self.seed, self.t, self.r, int(self.devices[n]))
 
 
 PER_DEVICE = (

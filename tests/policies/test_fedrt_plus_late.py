@@ -24,8 +24,9 @@ from fedrt.plan import Gossip
 from fedrt.policies import fedrt_plus
 from fedrt.policies.fedrt_plus import FedRTPlus, Memory
 from fedrt.runs.executor import SimulatedExecutor
-from fedrt.runs.loop import make_world, open_ledger, run_rounds, simulate_rounds
+from fedrt.runs.loop import make_world, run_rounds, simulate_rounds
 from fedrt.runs.reference import Reference
+from fedrt.runs.state import open_ledger
 
 pytestmark = pytest.mark.numerical
 
@@ -294,8 +295,9 @@ def test_no_cluster_falls_further_behind_fedrt_than_the_run_is_ahead_of_it(monke
     plan_beside = Reference.plan
 
     def plan(self, seen):
-        told.append(plan_beside(self, seen))
-        return told[-1]
+        reference, its_round = plan_beside(self, seen)
+        told.append(its_round)
+        return reference, its_round
 
     monkeypatch.setattr(Reference, "plan", plan)
     before = open_ledger(world)

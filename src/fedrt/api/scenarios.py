@@ -13,7 +13,7 @@ from fedrt.api.session import note
 from fedrt.decision.answer import plan_round
 from fedrt.decision.state import RoundState, load_state, read_state
 from fedrt.policies import make_policy
-from fedrt.policies.base import uses_contraction_limit
+from fedrt.policies.base import CONTRACTION_LIMIT, needs_of
 from fedrt.scenario import Scenario, load_scenario
 from fedrt.scenario.classes import with_setting
 from fedrt.scenario.load import Source
@@ -81,7 +81,7 @@ def plan(
     for line in state.notes:
         note(f"note: {line}")
     if state.contraction_limit_given:
-        if not uses_contraction_limit(made):
+        if CONTRACTION_LIMIT not in needs_of(made):
             note(f"note: {made.name} does not use state.contraction_limit")
         elif state.seen.backhaul is None:
             note("note: state.contraction_limit is not used without state.backhaul_bps")

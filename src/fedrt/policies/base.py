@@ -18,6 +18,7 @@ from fedrt.graph import BoolMatrix
 from fedrt.ledger import Books, Horizon
 from fedrt.plan import Gossip, Plan, Status, plan_problems
 from fedrt.system.plugins import own_code
+from fedrt.validation import shown
 from fedrt.world.observation import Backhaul, Observation
 
 FloatArray = NDArray[np.float64]
@@ -41,19 +42,31 @@ class Policy(Protocol):
         ...
 
 
-def uses_contraction_limit(policy: Policy) -> bool:
-    """Whether a policy asks for `Backhaul.contraction_limit`."""
-    return bool(getattr(policy, "uses_contraction_limit", False))
+Needs = frozenset[str]
+"""What a policy needs beside what every policy gets: some of `NEEDS`."""
+
+MENU = "menu"
+"""`Observation.menu`, to choose the codec of every upload."""
+CONTRACTION_LIMIT = "contraction_limit"
+"""`Backhaul.contraction_limit`."""
+REFERENCE = "reference"
+"""`Books.reference`, the policy `fedrt` run beside it."""
+NEEDS = {
+    MENU: "chooses_codecs",
+    CONTRACTION_LIMIT: "uses_contraction_limit",
+    REFERENCE: "uses_reference",
+}
+"""Each need, and the flag by which policies said so before `needs`."""
 
 
-def uses_reference(policy: Policy) -> bool:
-    """Whether a policy asks for `Books.reference`, the policy `fedrt` run beside it."""
-    return bool(getattr(policy, "uses_reference", False))
-
-
-def chooses_codecs(policy: Policy) -> bool:
-    """Whether a policy asks for `Observation.menu`, to choose the codec of every upload."""
-    return bool(getattr(policy, "chooses_codecs", False))
+def needs_of(policy: Policy) -> Needs:
+    """What a policy names in `needs`, or asks for by an older flag."""
+    named = frozenset(getattr(policy, "needs", ()))
+    unknown = sorted(named - NEEDS.keys(), key=str)
+    if unknown:
+        known = ", ".join(NEEDS)
+        raise InputError(f"policy {policy.name}: needs {shown(unknown[0])}: must be of {known}")
+    return named | {need for need, flag in NEEDS.items() if getattr(policy, flag, False)}
 
 
 def ask(policy: Policy, seen: Observation, books: Books, when: str = "") -> Plan:

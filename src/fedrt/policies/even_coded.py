@@ -8,12 +8,14 @@ and error feedback.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
 from fedrt.errors import InputError
 from fedrt.ledger import Books, Horizon
 from fedrt.plan import Plan, coded_gossip_bits
+from fedrt.policies.base import MENU, Needs
 from fedrt.policies.ce_fedavg import CEFedAvg
 from fedrt.world.observation import Observation
 
@@ -25,11 +27,7 @@ class EvenCoded:
     name: str
     codec: str
     energy_horizon: Horizon = "paper"
-
-    @property
-    def chooses_codecs(self) -> bool:
-        """Whether the policy needs `Observation.menu`."""
-        return True
+    needs: ClassVar[Needs] = frozenset({MENU})
 
     def plan(self, seen: Observation, books: Books) -> Plan:
         menu = seen.menu

@@ -25,6 +25,7 @@ from fedrt.control.pacing.slowness import expected_end
 from fedrt.cost.round import global_round_time_s, price
 from fedrt.ledger import Books, Pace, ReferenceRound
 from fedrt.plan import Plan, coded_gossip_bits, upload_bits
+from fedrt.policies.base import MENU, Needs
 from fedrt.policies.fedrt_plus import Draft, FedRTPlus, out_of_reach, step_seconds
 from fedrt.world.observation import Observation
 
@@ -48,9 +49,8 @@ class FedRTJoint(FedRTPlus):
     """The gossip of the first of two drafts, if the second has to keep it."""
 
     @property
-    def chooses_codecs(self) -> bool:
-        """Whether the policy needs `Observation.menu`."""
-        return True
+    def needs(self) -> Needs:
+        return super().needs | {MENU}
 
     def plan(self, seen: Observation, books: Books) -> Plan:
         # What `fedrt-plus` decides is decided for one codec for all first. The reference beside

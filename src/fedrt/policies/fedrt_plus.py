@@ -34,6 +34,7 @@ from fedrt.cost.round import price
 from fedrt.graph import is_connected
 from fedrt.ledger import Books, Horizon, Pace, ReferenceRound, overspend_j
 from fedrt.plan import ROUNDING, Plan, Status
+from fedrt.policies.base import CONTRACTION_LIMIT, REFERENCE, Needs
 from fedrt.world.observation import Observation
 
 FloatArray = NDArray[np.float64]
@@ -106,14 +107,10 @@ class FedRTPlus:
     memory: Memory | None = field(default=None, repr=False)
 
     @property
-    def uses_contraction_limit(self) -> bool:
-        """Whether the policy needs `Backhaul.contraction_limit`."""
-        return self.links == "joint"
-
-    @property
-    def uses_reference(self) -> bool:
-        """Whether the policy needs `Books.reference`."""
-        return self.energy == "paced"
+    def needs(self) -> Needs:
+        """The contraction limit for joint gossip, the reference for pacing."""
+        parts = {CONTRACTION_LIMIT: self.links == "joint", REFERENCE: self.energy == "paced"}
+        return frozenset(need for need, is_needed in parts.items() if is_needed)
 
     def plan(self, seen: Observation, books: Books) -> Plan:
         pace = books.pace(self.energy_horizon) if self.energy == "paced" else None

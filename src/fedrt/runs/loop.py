@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.control.allocation.limits import broken_limits
-from fedrt.control.coding.menu import menu_of
-from fedrt.control.topology.consensus import see_backhaul
 from fedrt.cost.round import price
 from fedrt.errors import InfeasibleError
-from fedrt.ledger import Horizon, Ledger, PartOfBooks
+from fedrt.ledger import Ledger
 from fedrt.plan import Plan
 from fedrt.policies import Policy
-from fedrt.policies.base import ask, chooses_codecs, uses_contraction_limit
+from fedrt.policies.base import ask, needs_of
 from fedrt.rounds import Outcome, as_planned
-from fedrt.runs.belief import Belief
 from fedrt.runs.executor import Executor, Models, SimulatedExecutor
-from fedrt.runs.least_codecs import LeastCodecs
-from fedrt.runs.reference import Reference, contraction_limit, reference_for
 from fedrt.runs.rounds import EdgeRound, GlobalRound, PastEdgeRound
+from fedrt.runs.state import DecisionPoint, RunState
 from fedrt.scenario import Scenario
 from fedrt.system.extras import need
-from fedrt.world.observation import Backhaul, Menu, Observation
+from fedrt.world.observation import Observation
 from fedrt.world.simulated import SimulatedWorld
 from fedrt.world.world import World
 
@@ -54,63 +49,39 @@ def simulate_rounds(
     return run_rounds(world, policy, SimulatedExecutor(world, models))
 
 
-def open_ledger(world: World) -> Ledger:
-    """The ledger of a run before its first round."""
-    rounds, horizon = world.scenario.rounds, world.scenario.control.energy_horizon
-    return Ledger.open(
-        world.fleet.energy_budget_j,
-        world.fleet.num_edges,
-        rounds.global_rounds,
-        rounds.edge_rounds,
-        None if horizon == "policy" else cast(Horizon, horizon),
-        world.participation,
-    )
-
-
 def run_rounds(
     world: World,
     policy: Policy,
     executor: Executor,
     *,
     past: Past = (),
-    ledger: Ledger | None = None,
-    belief: Belief | None = None,
-    least: LeastCodecs | None = None,
+    state: RunState | None = None,
 ) -> Iterator[GlobalRound]:
     """Yield every global round of a run, one after the other.
 
     Rounds in `past` have ended: the policy plans them again, which restores whatever it remembers,
-    and everything else is taken from there. With a ledger, a belief and least codecs of
-    earlier rounds the run continues after those.
+    and everything else is taken from there. With a state of earlier rounds the run continues
+    after those.
     """
-    ledger = open_ledger(world) if ledger is None else ledger
-    belief = Belief.first(world.base_graph, executor.start) if belief is None else belief
-    least = LeastCodecs.first(world) if least is None else least
     if world.scenario.control.budgets == "strict":
         _refuse_hopeless_budgets(world)
-    menu = menu_of(world.scenario) if chooses_codecs(policy) else None
-    run = _Run(world, policy, executor, reference_for(policy, world, ledger), past, menu)
-    for t in range(ledger.t, world.scenario.rounds.global_rounds):
-        began_at_s, done = ledger.time_s, []
-        for r in range(world.scenario.rounds.edge_rounds - 1):
-            done.append(run.edge_round(t, r, ledger, least))
-            ledger, belief = done[-1].after, belief.after(done[-1].outcome)
-            least = least.after(done[-1].outcome)
-        bps = run.backhaul_bps(t)
-        belief = belief.update(bps > 0)
-        distances, error = belief.distances, belief.mean_error
-        backhaul = see_backhaul(world.scenario, bps, distances.believed, world.gossip_latency_s)
-        last_r = world.scenario.rounds.edge_rounds - 1
-        done.append(run.edge_round(t, last_r, ledger, least, backhaul))
-        last = done[-1]
-        least = least.after(last.outcome)
-        ledger, belief = last.after, belief.after(last.outcome).after_gossip(last.gossip.links)
-        metrics = dict(last.outcome.metrics)
+    if state is None:
+        state = RunState.begin(world, needs_of(policy), executor.start)
+    run = _Run(world, policy, executor, past)
+    while not state.ended:
+        before, done = state.ledger, []
+        while True:
+            point, turn, state = run.edge_round(state)
+            done.append(turn)
+            if state.ledger.t > before.t:
+                break
+        metrics = dict(turn.outcome.metrics)
         if metrics:
-            metrics["distance_error"] = error
-        time_s = ledger.time_s - began_at_s
-        states = (distances, metrics, belief, least)
-        yield GlobalRound(tuple(done), time_s, ledger.time_s, *states)
+            metrics["distance_error"] = point.state.belief.mean_error
+        ends_at_s = state.ledger.time_s
+        distances = point.state.belief.distances
+        time_s = ends_at_s - before.time_s
+        yield GlobalRound(tuple(done), time_s, ends_at_s, distances, metrics, state)
 
 
 @dataclass(frozen=True)
@@ -120,56 +91,22 @@ class _Run:
     world: World
     policy: Policy
     executor: Executor
-    reference: Reference | None
     past: Past
-    menu: Menu | None
 
-    def edge_round(
-        self,
-        t: int,
-        r: int,
-        ledger: Ledger,
-        least: LeastCodecs,
-        backhaul: Backhaul | None = None,
-    ) -> EdgeRound:
-        """Observe, plan, carry out and charge one edge round; a backhaul marks the last one."""
+    def edge_round(self, state: RunState) -> tuple[DecisionPoint, EdgeRound, RunState]:
+        """Observe, plan, carry out and charge one edge round, or take it from the past."""
+        t, r = state.ledger.t, state.ledger.r
         over = self.past[t][r] if t < len(self.past) else None
-        if over is None:
-            seen = least.seen(replace(self.world.observe(t, r), backhaul=backhaul))
-        else:
-            seen = over.seen
-        seen = self._with_menu(seen)
-        beside = None if self.reference is None else self.reference.plan(seen)
-        if over is None:
-            seen = self._with_contraction_limit(seen)
-        books = PartOfBooks(ledger, seen.device, beside)
+        point = state.observe(self.world) if over is None else state.recall(over.seen)
+        seen, books = point.seen, point.books
         plan = ask(self.policy, seen, books, f", global round {t}, edge round {r}")
         allowance_j = books.allowance_j(self.policy.energy_horizon)
         if over is None:
-            outcome = self._run(seen, plan, allowance_j, ledger)
+            outcome = self._run(seen, plan, allowance_j, state.ledger)
         else:
             plan, outcome = over.plan, over.outcome
-        if self.reference is not None:
-            self.reference.charge(seen, outcome.failures)
-        return EdgeRound(seen, plan, outcome, allowance_j, ledger.charge(outcome))
-
-    def backhaul_bps(self, t: int) -> FloatArray:
-        """The link speeds in global round t, from the records or from the world."""
-        if t < len(self.past):
-            backhaul = self.past[t][-1].seen.backhaul
-            assert backhaul is not None
-            return backhaul.bps
-        return self.world.backhaul_bps(t)
-
-    def _with_menu(self, seen: Observation) -> Observation:
-        """What is observed, with the menu of codecs for a policy that chooses them."""
-        return seen if self.menu is None else replace(seen, menu=self.menu)
-
-    def _with_contraction_limit(self, seen: Observation) -> Observation:
-        if seen.backhaul is None or not uses_contraction_limit(self.policy):
-            return seen
-        rho = contraction_limit(self.world.scenario, self.reference)
-        return replace(seen, backhaul=replace(seen.backhaul, contraction_limit=rho))
+        after = point.after(plan, outcome)
+        return point, EdgeRound(seen, plan, outcome, allowance_j, after.ledger), after
 
     def _run(
         self, seen: Observation, plan: Plan, allowance_j: FloatArray, ledger: Ledger

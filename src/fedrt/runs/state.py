@@ -1,0 +1,137 @@
+"""The state of a run, which one edge round hands to the next, and where a policy decides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import cast
+
+from fedrt.control.coding.menu import menu_of
+from fedrt.control.topology.consensus import see_backhaul
+from fedrt.ledger import Horizon, Ledger, PartOfBooks
+from fedrt.plan import Plan
+from fedrt.policies.base import CONTRACTION_LIMIT, MENU, Needs
+from fedrt.rounds import ModelDistances, Outcome
+from fedrt.runs.belief import Belief
+from fedrt.runs.least_codecs import LeastCodecs
+from fedrt.runs.reference import Reference, reference_for
+from fedrt.world.observation import Menu, Observation
+from fedrt.world.world import World
+
+
+@dataclass(frozen=True)
+class RunState:
+    """All that a run carries from one edge round to the next."""
+
+    ledger: Ledger
+    belief: Belief
+    """What the coordinator believes about the distances between the edge models."""
+    least: LeastCodecs
+    reference: Reference | None = None
+    """The policy `fedrt` in the same world; None for policies that do not need it."""
+    menu: Menu | None = None
+    """The codecs to choose from; None for policies that choose none."""
+    contraction_limit: float | str | None = None
+    """The scenario's, which may be `fedrt`; None for policies that do not need it."""
+
+    @staticmethod
+    def begin(world: World, needs: Needs, start: ModelDistances) -> RunState:
+        """The state before the first edge round, with what the policy needs.
+
+        `start`: the distances between the edge models before it.
+        """
+        ledger, limit = open_ledger(world), world.scenario.control.contraction_limit
+        return RunState(
+            ledger,
+            Belief.first(world.base_graph, start),
+            LeastCodecs.first(world),
+            reference_for(needs, world, ledger),
+            menu_of(world.scenario) if MENU in needs else None,
+            limit if CONTRACTION_LIMIT in needs else None,
+        )
+
+    def carried_over(self, world: World, needs: Needs) -> RunState:
+        """The state with which the run goes on in another world, or with what another policy needs.
+
+        Budgets and rounds are those of the other world.
+        """
+        new = RunState.begin(world, needs, self.belief.newest)
+        ledger, reference = new.ledger.going_on(self.ledger), new.reference
+        if reference is not None:
+            its = self.reference or replace(reference, ledger=self.ledger)
+            its_ledger = new.ledger.going_on(its.ledger)
+            reference = replace(its, scenario=world.scenario, ledger=its_ledger)
+        return replace(
+            new, ledger=ledger, belief=self.belief, least=self.least, reference=reference
+        )
+
+    @property
+    def ended(self) -> bool:
+        """Whether the last edge round of the run is over."""
+        return self.ledger.t >= self.ledger.global_rounds
+
+    def observe(self, world: World) -> DecisionPoint:
+        """The coming edge round as it is observed; with the backhaul if it is the last one."""
+        t, r = self.ledger.t, self.ledger.r
+        if not self.ledger.in_last_edge_round:
+            return self._point(self.least.seen(world.observe(t, r)))
+        bps = world.backhaul_bps(t)
+        belief = self.belief.update(bps > 0)
+        believed = belief.distances.believed
+        backhaul = see_backhaul(world.scenario, bps, believed, world.gossip_latency_s)
+        seen = replace(world.observe(t, r), backhaul=backhaul)
+        return replace(self, belief=belief)._point(self.least.seen(seen))
+
+    def recall(self, seen: Observation) -> DecisionPoint:
+        """The same for an edge round that has ended, with what was observed then."""
+        if seen.backhaul is None:
+            return self._point(seen)
+        belief = self.belief.update(seen.backhaul.bps > 0)
+        return replace(self, belief=belief)._point(seen)
+
+    def _point(self, seen: Observation) -> DecisionPoint:
+        if self.menu is not None:
+            seen = replace(seen, menu=self.menu)
+        reference, its_round = self.reference, None
+        if reference is not None:
+            reference, its_round = reference.plan(seen)
+        rho, backhaul = self.contraction_limit, seen.backhaul
+        if rho is not None and backhaul is not None and backhaul.contraction_limit is None:
+            if isinstance(rho, str):
+                assert reference is not None
+                rho = reference.contraction
+            seen = replace(seen, backhaul=replace(backhaul, contraction_limit=rho))
+        books = PartOfBooks(self.ledger, seen.device, its_round)
+        return DecisionPoint(replace(self, reference=reference), seen, books)
+
+
+@dataclass(frozen=True)
+class DecisionPoint:
+    """A run before an edge round: its state, and what a policy decides by."""
+
+    state: RunState
+    seen: Observation
+    books: PartOfBooks
+
+    def after(self, plan: Plan, outcome: Outcome) -> RunState:
+        """The state after the edge round, with the plan that was carried out and its outcome."""
+        state = self.state
+        belief, reference = state.belief.after(outcome), state.reference
+        if plan.gossip is not None:
+            belief = belief.after_gossip(plan.gossip.links)
+        if reference is not None:
+            reference = reference.after(self.seen, outcome.failures)
+        ledger, least = state.ledger.charge(outcome), state.least.after(outcome)
+        return replace(state, ledger=ledger, belief=belief, least=least, reference=reference)
+
+
+def open_ledger(world: World) -> Ledger:
+    """The ledger of a run before its first round."""
+    rounds, horizon = world.scenario.rounds, world.scenario.control.energy_horizon
+    return Ledger.open(
+        world.fleet.energy_budget_j,
+        world.fleet.num_edges,
+        rounds.global_rounds,
+        rounds.edge_rounds,
+        None if horizon == "policy" else cast(Horizon, horizon),
+        world.participation,
+    )

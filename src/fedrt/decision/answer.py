@@ -17,7 +17,7 @@ from fedrt.graph import links_of
 from fedrt.ledger import overspend_j
 from fedrt.plan import Gossip, Plan
 from fedrt.policies import Policy, make_policy
-from fedrt.policies.base import ask
+from fedrt.policies.base import ask, first_memory
 from fedrt.rounds import RoundCost
 
 FloatArray = NDArray[np.float64]
@@ -35,7 +35,19 @@ def plan_round(
     chosen = make_policy(policy) if isinstance(policy, str) else policy
     if chosen.name == "mll-sgd" and not state.local_steps_given:
         raise InputError("state.local_steps: missing; the policy mll-sgd needs it")
-    plan = ask(chosen, state.seen, state.books)
+    plan, _ = ask(chosen, state.seen, state.books, memory_for(state, chosen))
+    return answer_of(state, chosen, plan, strict=strict)
+
+
+def memory_for(state: RoundState, policy: Policy) -> Any:
+    """What a policy remembers before the first round of a state's devices."""
+    return first_memory(policy, int(state.seen.device.max(initial=-1)) + 1)
+
+
+def answer_of(
+    state: RoundState, chosen: Policy, plan: Plan, *, strict: bool = False
+) -> dict[str, Any]:
+    """A policy's plan for a state, as JSON data; errors as those of `plan_round`."""
     if state.schema_version == 1:
         _refuse_newer(chosen, plan)
     cost = price(plan, state.seen)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from fedrt.errors import InputError
 from fedrt.ledger import Ledger, PartOfBooks
 from fedrt.plan import Plan, plan_problems
 from fedrt.policies import Policy
-from fedrt.policies.base import Needs, ask, needs_of
+from fedrt.policies.base import Needs, ask, first_memory, needs_of
 from fedrt.rounds import Outcome
 from fedrt.runs.executor import SimulatedExecutor
 from fedrt.runs.state import RunState
@@ -26,6 +28,9 @@ class Episode:
     def _begin(self, needs: Needs) -> None:
         self.needs, self.state = needs, RunState.begin(self.world, needs, self._executor.start)
         self.point = self.state.observe(self.world)
+        self._memories: dict[int, tuple[Policy, Any]] = {}
+        """What policies remember, by their identity, before and after the coming edge round."""
+        self._next: dict[int, tuple[Policy, Any]] = {}
 
     @property
     def ended(self) -> bool:
@@ -72,7 +77,11 @@ class Episode:
                     " round of the episode on"
                 )
             self._begin(self.needs | more)
-        return ask(policy, self.seen, self.books)
+        first = (policy, first_memory(policy, self.world.fleet.num_devices))
+        _, memory = self._memories.get(id(policy), first)
+        plan, memory = ask(policy, self.seen, self.books, memory)
+        self._next[id(policy)] = (policy, memory)
+        return plan
 
     def step(self, plan: Plan) -> Outcome:
         """Carry out the plan of the observed edge round, charge it and go on to the next."""
@@ -83,6 +92,7 @@ class Episode:
             raise InputError(problems)
         outcome = self._executor.run(self.seen, plan)
         self.state = self.point.after(plan, outcome)
+        self._memories |= self._next
         if not self.ended:
             self.point = self.state.observe(self.world)
         return outcome

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from fedrt.errors import InfeasibleError
 from fedrt.ledger import Ledger
 from fedrt.plan import Plan
 from fedrt.policies import Policy
-from fedrt.policies.base import ask, needs_of
+from fedrt.policies.base import ask, is_pure
 from fedrt.rounds import Outcome, as_planned
 from fedrt.runs.executor import Executor, Models, SimulatedExecutor
 from fedrt.runs.rounds import EdgeRound, GlobalRound, PastEdgeRound
@@ -30,6 +31,8 @@ FloatArray = NDArray[np.float64]
 
 Past = Sequence[Sequence[PastEdgeRound]]
 """The edge rounds of all global rounds that have ended."""
+Restore = Callable[[RunState], RunState]
+"""Gives a state what was saved of it."""
 
 
 def make_world(scenario: Scenario, seed: int, data_dir: Path | None = None) -> SimulatedWorld:
@@ -56,18 +59,19 @@ def run_rounds(
     *,
     past: Past = (),
     state: RunState | None = None,
+    restore: Restore | None = None,
 ) -> Iterator[GlobalRound]:
     """Yield every global round of a run, one after the other.
 
-    Rounds in `past` have ended: the policy plans them again, which restores whatever it remembers,
-    and everything else is taken from there. With a state of earlier rounds the run continues
-    after those.
+    Rounds in `past` have ended and are taken from there; `restore` then gives the state what was
+    saved of it. Without `restore` the policy plans them again, and so does a user's own that may
+    remember rounds in itself. With a state of earlier rounds the run continues after those.
     """
     if world.scenario.control.budgets == "strict":
         _refuse_hopeless_budgets(world)
     if state is None:
-        state = RunState.begin(world, needs_of(policy), executor.start)
-    run = _Run(world, policy, executor, past)
+        state = RunState.of_policy(world, policy, executor.start)
+    run = _Run(world, policy, executor, past, restore is None or not is_pure(policy))
     while not state.ended:
         before, done = state.ledger, []
         while True:
@@ -75,6 +79,8 @@ def run_rounds(
             done.append(turn)
             if state.ledger.t > before.t:
                 break
+        if restore is not None and state.ledger.t == len(past):
+            state = restore(state)
         metrics = dict(turn.outcome.metrics)
         if metrics:
             metrics["distance_error"] = point.state.belief.mean_error
@@ -92,21 +98,33 @@ class _Run:
     policy: Policy
     executor: Executor
     past: Past
+    replans: bool
+    """Whether the policy plans the rounds of the past again."""
 
     def edge_round(self, state: RunState) -> tuple[DecisionPoint, EdgeRound, RunState]:
         """Observe, plan, carry out and charge one edge round, or take it from the past."""
         t, r = state.ledger.t, state.ledger.r
-        over = self.past[t][r] if t < len(self.past) else None
-        point = state.observe(self.world) if over is None else state.recall(over.seen)
-        seen, books = point.seen, point.books
-        plan = ask(self.policy, seen, books, f", global round {t}, edge round {r}")
-        allowance_j = books.allowance_j(self.policy.energy_horizon)
-        if over is None:
-            outcome = self._run(seen, plan, allowance_j, state.ledger)
-        else:
-            plan, outcome = over.plan, over.outcome
-        after = point.after(plan, outcome)
-        return point, EdgeRound(seen, plan, outcome, allowance_j, after.ledger), after
+        if t < len(self.past):
+            over = self.past[t][r]
+            point = state.recall(over.seen, replans=self.replans)
+            memory = self._ask(point)[1] if self.replans else state.memory
+            return self._ended(point, over.plan, over.outcome, memory)
+        point = state.observe(self.world)
+        plan, memory = self._ask(point)
+        allowance_j = point.books.allowance_j(self.policy.energy_horizon)
+        outcome = self._run(point.seen, plan, allowance_j, state.ledger)
+        return self._ended(point, plan, outcome, memory)
+
+    def _ask(self, point: DecisionPoint) -> tuple[Plan, Any]:
+        when = f", global round {point.seen.t}, edge round {point.seen.r}"
+        return ask(self.policy, point.seen, point.books, point.state.memory, when)
+
+    def _ended(
+        self, point: DecisionPoint, plan: Plan, outcome: Outcome, memory: Any
+    ) -> tuple[DecisionPoint, EdgeRound, RunState]:
+        allowance_j = point.books.allowance_j(self.policy.energy_horizon)
+        after = point.after(plan, outcome, memory)
+        return point, EdgeRound(point.seen, plan, outcome, allowance_j, after.ledger), after
 
     def _run(
         self, seen: Observation, plan: Plan, allowance_j: FloatArray, ledger: Ledger

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Any, cast
 
 from fedrt.control.coding.menu import menu_of
 from fedrt.control.topology.consensus import see_backhaul
 from fedrt.ledger import Horizon, Ledger, PartOfBooks
 from fedrt.plan import Plan
-from fedrt.policies.base import CONTRACTION_LIMIT, MENU, Needs
+from fedrt.policies.base import (
+    CONTRACTION_LIMIT,
+    MENU,
+    Needs,
+    Policy,
+    first_memory,
+    needs_of,
+)
 from fedrt.rounds import ModelDistances, Outcome
 from fedrt.runs.belief import Belief
 from fedrt.runs.least_codecs import LeastCodecs
@@ -32,9 +40,11 @@ class RunState:
     """The codecs to choose from; None for policies that choose none."""
     contraction_limit: float | str | None = None
     """The scenario's, which may be `fedrt`; None for policies that do not need it."""
+    memory: Any = None
+    """What the policy remembers, as plain data (`policies.base.Policy`)."""
 
     @staticmethod
-    def begin(world: World, needs: Needs, start: ModelDistances) -> RunState:
+    def begin(world: World, needs: Needs, start: ModelDistances, memory: Any = None) -> RunState:
         """The state before the first edge round, with what the policy needs.
 
         `start`: the distances between the edge models before it.
@@ -47,14 +57,21 @@ class RunState:
             reference_for(needs, world, ledger),
             menu_of(world.scenario) if MENU in needs else None,
             limit if CONTRACTION_LIMIT in needs else None,
+            memory,
         )
 
-    def carried_over(self, world: World, needs: Needs) -> RunState:
+    @staticmethod
+    def of_policy(world: World, policy: Policy, start: ModelDistances) -> RunState:
+        """The state before the first edge round of a run of a policy."""
+        memory = first_memory(policy, world.fleet.num_devices)
+        return RunState.begin(world, needs_of(policy), start, memory)
+
+    def carried_over(self, world: World, policy: Policy) -> RunState:
         """The state with which the run goes on in another world, or with what another policy needs.
 
-        Budgets and rounds are those of the other world.
+        Budgets and rounds are those of the other world; the policy remembers nothing.
         """
-        new = RunState.begin(world, needs, self.belief.newest)
+        new = RunState.of_policy(world, policy, self.belief.newest)
         ledger, reference = new.ledger.going_on(self.ledger), new.reference
         if reference is not None:
             its = self.reference or replace(reference, ledger=self.ledger)
@@ -81,12 +98,38 @@ class RunState:
         seen = replace(world.observe(t, r), backhaul=backhaul)
         return replace(self, belief=belief)._point(self.least.seen(seen))
 
-    def recall(self, seen: Observation) -> DecisionPoint:
-        """The same for an edge round that has ended, with what was observed then."""
-        if seen.backhaul is None:
-            return self._point(seen)
-        belief = self.belief.update(seen.backhaul.bps > 0)
-        return replace(self, belief=belief)._point(seen)
+    def recall(self, seen: Observation, *, replans: bool) -> DecisionPoint:
+        """The same for an edge round that has ended, with what was observed then.
+
+        Where it is not planned again, what was needed for planning is not made again either.
+        """
+        state = self
+        if seen.backhaul is not None:
+            state = replace(self, belief=self.belief.update(seen.backhaul.bps > 0))
+        books = PartOfBooks(self.ledger, seen.device)
+        return state._point(seen) if replans else DecisionPoint(state, seen, books)
+
+    @property
+    def saved(self) -> dict[str, Any]:
+        """What cannot be made of records of rounds without planning them again, as plain data."""
+        its = self.reference
+        return {
+            "memory": self.memory,
+            "reference": None
+            if its is None
+            else {
+                "ledger": its.ledger,
+                "slowness": its.slowness,
+                "contraction": its.contraction,
+            },
+        }
+
+    def restored(self, saved: Mapping[str, Any]) -> RunState:
+        """The state with what was saved."""
+        reference = self.reference
+        if reference is not None:
+            reference = replace(reference, **saved["reference"])
+        return replace(self, memory=saved["memory"], reference=reference)
 
     def _point(self, seen: Observation) -> DecisionPoint:
         if self.menu is not None:
@@ -112,8 +155,11 @@ class DecisionPoint:
     seen: Observation
     books: PartOfBooks
 
-    def after(self, plan: Plan, outcome: Outcome) -> RunState:
-        """The state after the edge round, with the plan that was carried out and its outcome."""
+    def after(self, plan: Plan, outcome: Outcome, memory: Any = None) -> RunState:
+        """The state after the edge round: the plan that was carried out, and its outcome.
+
+        `memory` is what the policy remembers now.
+        """
         state = self.state
         belief, reference = state.belief.after(outcome), state.reference
         if plan.gossip is not None:
@@ -121,7 +167,9 @@ class DecisionPoint:
         if reference is not None:
             reference = reference.after(self.seen, outcome.failures)
         ledger, least = state.ledger.charge(outcome), state.least.after(outcome)
-        return replace(state, ledger=ledger, belief=belief, least=least, reference=reference)
+        return replace(
+            state, ledger=ledger, belief=belief, least=least, reference=reference, memory=memory
+        )
 
 
 def open_ledger(world: World) -> Ledger:

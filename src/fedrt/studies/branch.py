@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from fedrt.errors import InputError
 from fedrt.policies import Policy, make_policy
-from fedrt.policies.base import needs_of
 from fedrt.records.checkpoint import Checkpoints, Record
 from fedrt.records.directory import BEFORE, SavedRun, open_folder, read_run, refuse_old_format
 from fedrt.records.foreign import refuse_links
@@ -24,7 +23,7 @@ from fedrt.records.identity import changes, file_digest, identity_of, listed, re
 from fedrt.records.options import RunOptions, read_options
 from fedrt.records.records import RunSize
 from fedrt.runs.executor import Executor
-from fedrt.runs.loop import run_rounds
+from fedrt.runs.loop import Restore, run_rounds
 from fedrt.runs.rounds import GlobalRound
 from fedrt.runs.state import RunState
 from fedrt.scenario import Scenario
@@ -200,16 +199,23 @@ def branched_rounds(
     policy: Policy,
     executor: Executor,
     records: Sequence[Record] = (),
+    restore: Restore | None = None,
 ) -> Iterator[GlobalRound]:
     """Yield every global round of a run, the earlier ones with the worlds and policies they had.
 
-    Those with a record are taken from it.
+    Those with a record are taken from it; `restore` as in `run_rounds`.
     """
     state: RunState | None = None
+    planner: Policy | None = None
     for each in (*past, Past(world, policy, world.scenario.rounds.global_rounds)):
         if state is not None:
-            state = state.carried_over(each.world, needs_of(each.policy))
-        for done in run_rounds(each.world, each.policy, executor, past=records, state=state):
+            memory, same = state.memory, each.policy is planner
+            state = state.carried_over(each.world, each.policy)
+            state = replace(state, memory=memory) if same else state
+        planner = each.policy
+        for done in run_rounds(
+            each.world, each.policy, executor, past=records, state=state, restore=restore
+        ):
             state = done.state
             yield done
             if state.ledger.t == each.until:

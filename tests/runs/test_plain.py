@@ -27,8 +27,11 @@ def same(one, other):
         assert array.dtype == theirs[name].dtype
 
 
-def test_these_policies_remember():
-    assert REMEMBERING == ["fedrt-plus", "fedrt-joint", "oort", "tifl", "lroa"]
+def test_these_policies_remember_and_no_shipped_one_in_itself():
+    names = ["fedrt-plus", "fedrt-joint", "oort", "tifl", "lroa", "proportional-fair"]
+    assert names == REMEMBERING
+    for name in SHIPPED:
+        assert make_policy(name).__dataclass_params__.frozen, name
 
 
 @pytest.mark.parametrize("policy", REMEMBERING)

@@ -145,7 +145,7 @@ def test_fedrt_runs_beside_those_that_ask_for_it_or_for_its_contraction():
     books = open_ledger(SimulatedWorld(tiny(), 0))
 
     def beside(policy, *settings):
-        return reference_for(needs_of(policy), SimulatedWorld(tiny(*settings), 0), books)
+        return reference_for(needs_of(policy), tiny(*settings), books)
 
     # By itself, by the limit that the scenario leaves to FedRT, by neither.
     assert beside(FedRTPlus(), given) is not None

@@ -33,7 +33,9 @@ def watched(monkeypatch, policy):
     return rounds, beside
 
 
-@pytest.mark.parametrize("policy", ["fedrt-plus", "oort", "tifl", "lroa", "fedrt"])
+@pytest.mark.parametrize(
+    "policy", ["fedrt-plus", "oort", "tifl", "lroa", "proportional-fair", "fedrt"]
+)
 def test_nothing_is_planned_again(policy, tmp_path, monkeypatch):
     settings = (*PLAIN, *SLOW)
     whole = train(tmp_path / "whole", trained(*settings), policy)

@@ -33,21 +33,16 @@ def plan_round(
     if not isinstance(state, RoundState):
         state = read_state(state)
     chosen = make_policy(policy) if isinstance(policy, str) else policy
-    if chosen.name == "mll-sgd" and not state.local_steps_given:
-        raise InputError("state.local_steps: missing; the policy mll-sgd needs it")
-    plan, _ = ask(chosen, state.seen, state.books, memory_for(state, chosen))
+    plan, _ = ask(chosen, state.seen, state.books, first_memory(chosen, len(state.seen.device)))
     return answer_of(state, chosen, plan, strict=strict)
-
-
-def memory_for(state: RoundState, policy: Policy) -> Any:
-    """What a policy remembers before the first round of a state's devices."""
-    return first_memory(policy, int(state.seen.device.max(initial=-1)) + 1)
 
 
 def answer_of(
     state: RoundState, chosen: Policy, plan: Plan, *, strict: bool = False
 ) -> dict[str, Any]:
     """A policy's plan for a state, as JSON data; errors as those of `plan_round`."""
+    if chosen.name == "mll-sgd" and not state.local_steps_given:
+        raise InputError("state.local_steps: missing; the policy mll-sgd needs it")
     if state.schema_version == 1:
         _refuse_newer(chosen, plan)
     cost = price(plan, state.seen)

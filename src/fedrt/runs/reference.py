@@ -24,7 +24,6 @@ from fedrt.policies.fedrt import FedRT
 from fedrt.scenario import Scenario
 from fedrt.world.faults import Failures
 from fedrt.world.observation import Observation
-from fedrt.world.world import World
 
 FloatArray = NDArray[np.float64]
 
@@ -100,11 +99,9 @@ def reference_round(before: Ledger, seen: Observation, plan: Plan, mixing: str) 
     )
 
 
-def reference_for(needs: Needs, world: World, ledger: Ledger) -> Reference | None:
+def reference_for(needs: Needs, scenario: Scenario, ledger: Ledger) -> Reference | None:
     """The reference for a policy that needs it or its contraction limit, else None."""
-    its_limit = CONTRACTION_LIMIT in needs and isinstance(
-        world.scenario.control.contraction_limit, str
-    )
+    its_limit = CONTRACTION_LIMIT in needs and isinstance(scenario.control.contraction_limit, str)
     if not (its_limit or REFERENCE in needs):
         return None
-    return Reference(world.scenario, ledger, SlownessSeen.nothing(len(ledger.spent_j)))
+    return Reference(scenario, ledger, SlownessSeen.nothing(len(ledger.spent_j)))

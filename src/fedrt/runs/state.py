@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fedrt.control.coding.menu import menu_of
 from fedrt.control.topology.consensus import see_backhaul
@@ -22,8 +25,27 @@ from fedrt.rounds import ModelDistances, Outcome
 from fedrt.runs.belief import Belief
 from fedrt.runs.least_codecs import LeastCodecs
 from fedrt.runs.reference import Reference, reference_for
+from fedrt.scenario import Scenario
 from fedrt.world.observation import Menu, Observation
 from fedrt.world.world import World
+
+
+class Surroundings(Protocol):
+    """What a run observes: a world, or the clients of one server."""
+
+    @property
+    def scenario(self) -> Scenario: ...
+
+    @property
+    def gossip_latency_s(self) -> float: ...
+
+    def observe(self, t: int, r: int) -> Observation:
+        """The devices that are there, their channels and bandwidths before edge round (t, r)."""
+        ...
+
+    def backhaul_bps(self, t: int) -> NDArray[np.float64]:
+        """The link speeds in global round t in bit/s, C x C."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -54,7 +76,7 @@ class RunState:
             ledger,
             Belief.first(world.base_graph, start),
             LeastCodecs.first(world),
-            reference_for(needs, world, ledger),
+            reference_for(needs, world.scenario, ledger),
             menu_of(world.scenario) if MENU in needs else None,
             limit if CONTRACTION_LIMIT in needs else None,
             memory,
@@ -86,7 +108,7 @@ class RunState:
         """Whether the last edge round of the run is over."""
         return self.ledger.t >= self.ledger.global_rounds
 
-    def observe(self, world: World) -> DecisionPoint:
+    def observe(self, world: Surroundings) -> DecisionPoint:
         """The coming edge round as it is observed; with the backhaul if it is the last one."""
         t, r = self.ledger.t, self.ledger.r
         if not self.ledger.in_last_edge_round:

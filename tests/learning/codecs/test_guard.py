@@ -152,7 +152,7 @@ def test_what_devices_send_is_charged_from_the_next_edge_round_on(strict):
         np.testing.assert_array_equal(turn.cost.upload_bytes, turn.outcome.planned.upload_bytes)
         np.testing.assert_array_equal(turn.cost.upload_bytes, turn.seen.upload_bits / 8)
     assert turns[0].seen.least_bits is None
-    up = rounds[-1].least.step
+    up = rounds[-1].state.least.step
     np.testing.assert_array_equal(up, trainer.guard.least)
     assert up.any()
     past = [
@@ -164,7 +164,7 @@ def test_what_devices_send_is_charged_from_the_next_edge_round_on(strict):
     replay(resumed, rounds[:2])
     again = list(run_rounds(world, make_policy("fedrt-plus"), executor, past=past[:2]))
     for one, other in zip(again, rounds, strict=True):
-        np.testing.assert_array_equal(one.least.step, other.least.step)
+        np.testing.assert_array_equal(one.state.least.step, other.state.least.step)
         assert one.time_s == other.time_s
 
 

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from provenance import save, start_environment
 from torch import Tensor, nn
 
 from fedrt.cli import guarded
@@ -27,11 +28,9 @@ from fedrt.learning.engines.engine import DivergedError
 from fedrt.learning.setup import make_setup
 from fedrt.learning.trainer import Trainer
 from fedrt.policies import make_policy
-from fedrt.records.directory import environment
 from fedrt.records.summary import Account
 from fedrt.runs.loop import simulate_rounds
 from fedrt.scenario import load_scenario
-from fedrt.system.files import write_json
 from fedrt.world.simulated import SimulatedWorld
 
 LEARNING = (
@@ -180,8 +179,7 @@ def run_all() -> int:
     if args.quick:
         args.seeds, args.rounds = 1, 6
     data: dict[str, Any] = {
-        "command": "benchmarks/attacks.py --save benchmarks/results/attacks.json",
-        "environment": environment(),
+        "environment": start_environment(),
         "seeds": args.seeds,
         "rounds": args.rounds,
         "honest": {},
@@ -190,8 +188,7 @@ def run_all() -> int:
     for part, runs in (("attacks", attacked(args)), ("honest", honest(args))):
         for name, result in runs:
             data[part][name] = result
-            if args.save:
-                write_json(args.save, data)
+            save(args.save, data)
             if part == "honest":
                 words = f"{result['refused']} devices of {result['runs']} runs refused"
             else:

@@ -35,7 +35,9 @@ from fedrt.learning.codecs import ErrorFeedback, make_format
 from fedrt.learning.codecs.blocks import GRIDS, receive_blocks
 from fedrt.learning.engines.engine import DeviceResults, TrainingOrder
 from fedrt.learning.engines.sending import Program, Uplink
-from fedrt.messages import CODEC_NAMES
+from fedrt.messages import CODECS
+
+CODEC_NAMES = tuple(CODECS)
 
 EDGES = 8
 LENET5, RESNET20 = 431_080, 269_722

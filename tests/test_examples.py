@@ -65,6 +65,7 @@ PARTS = {
     "own_optimiser": "learning.optimiser=own_optimiser:Adam",
     "own_aggregator": "learning.averaging=own_aggregator:ClippedMean",
     "own_codec": "learning.upload={kind='own_codec:TopK',share=0.2}",
+    "own_transform": "learning.update=['own_transform:RunningClip','int4']",
 }
 
 
@@ -76,10 +77,11 @@ def test_an_own_part_of_training_is_short_and_stands_in_the_docs(name):
     assert text[text.index("class ") :] in shown
 
 
-def test_own_parts_train_a_run_that_goes_on_to_the_same_end(monkeypatch, tmp_path, capsys):
-    """All three at once; cut after two rounds, the codec's memory comes from the checkpoint."""
+@pytest.mark.parametrize("parts", ["own_codec", "own_transform"])
+def test_own_parts_train_a_run_that_goes_on_to_the_same_end(parts, monkeypatch, tmp_path, capsys):
+    """Three at once; cut after two rounds, what devices remember comes from the checkpoint."""
     monkeypatch.chdir(EXAMPLES)
-    scenario = trained(*PARTS.values())
+    scenario = trained(*(PARTS[name] for name in ("own_optimiser", "own_aggregator", parts)))
     whole, cut = train(tmp_path / "whole", scenario), start(tmp_path / "cut", scenario)
     rounds = []
 

@@ -27,6 +27,7 @@ ORDER = [
         "quantities",
         "settings",
         "messages",
+        "registry",
     }
     | {"system"},
     {"scenario"},
@@ -41,8 +42,8 @@ ORDER = [
     {"learning"},
     {"distributed"},
     {"decision"},
-    {"flower"},
     {"runs"},
+    {"flower"},
     {"environment"},
     {"records"},
     {"callbacks"},

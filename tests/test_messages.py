@@ -7,15 +7,19 @@ import math
 import numpy as np
 import pytest
 
+from fedrt.control.coding.menu import MENU
 from fedrt.messages import (
-    BITS,
-    CODEC_NAMES,
-    DISTORTION,
+    CODECS,
+    GOSSIP_CODECS,
+    LADDER,
+    SELECTABLE,
     distortion,
     levels,
     message_bytes,
     numbers_sent,
 )
+
+BLOCKS = [name for name, codec in CODECS.items() if codec.blocks]
 
 
 def test_lengths_by_hand():
@@ -28,7 +32,7 @@ def test_lengths_by_hand():
     assert message_bytes("top-k", 300) == 16 + 3 * 8
     assert message_bytes("top-k", 300, 0.5) == 16 + 150 * 8
     assert [numbers_sent(n, 0.01) for n in (0, 1, 100, 149, 151)] == [0, 1, 1, 1, 2]
-    assert {codec: levels(codec) for codec in BITS} == {
+    assert {codec: levels(codec) for codec in BLOCKS} == {
         "int8": 127,
         "int6": 31,
         "int5": 15,
@@ -59,7 +63,7 @@ def block_distortion(count: int) -> float:
     return float(np.trapezoid(density * 255 * mean, m) / np.trapezoid(density, m) / 256)
 
 
-@pytest.mark.parametrize("codec", BITS)
+@pytest.mark.parametrize("codec", BLOCKS)
 def test_distortions_of_rounding_to_levels(codec):
     assert distortion(codec) == pytest.approx(block_distortion(levels(codec)), rel=0.01)
 
@@ -76,5 +80,18 @@ def test_distortions_of_floats_and_of_the_greatest():
         assert distortion("top-k", share) == pytest.approx(left, rel=0.005)
     assert distortion("top-k") == distortion("top-k", 0.01)
     assert distortion("top-k", 1.0) == 0
-    assert [*DISTORTION, "top-k"] == list(CODEC_NAMES)
-    assert sorted(DISTORTION.values()) == list(DISTORTION.values())
+    lost = [distortion(name) for name in SELECTABLE]
+    assert lost == sorted(lost, reverse=True)
+
+
+def test_lists_follow_from_the_facts():
+    """What older messages, records and checkpoints have of them never changes."""
+    names = ("float32", "float16", "int8", "int6", "int5", "int4", "int3", "int2", "top-k")
+    assert {name: codec.number for name, codec in CODECS.items()} == {
+        name: number for number, name in enumerate(names)
+    }
+    assert LADDER == ("int2", "int3", "int4", "int5", "int6", "int8", "float16")
+    assert [CODECS[name].step for name in LADDER] == list(range(len(LADDER)))
+    assert (*LADDER, "float32") == SELECTABLE
+    assert ("none", *names[:7]) == GOSSIP_CODECS
+    assert LADDER[1:] == MENU

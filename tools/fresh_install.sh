@@ -48,4 +48,9 @@ PYTHON
 import json, pathlib, fedrt
 assert "fresh" in fedrt.__file__, fedrt.__file__
 assert 0 < json.loads(pathlib.Path("summary.json").read_text())["final_accuracy"] <= 1'
+"$place/fresh/bin/python" -c '
+import gymnasium
+from importlib.metadata import entry_points
+assert entry_points(group="gymnasium.envs")["fedrt"].value == "fedrt.environment:register"
+gymnasium.make("fedrt.environment:fedrt/HFEL-small-v0").reset(seed=0)'
 say "all of it works"

@@ -18,7 +18,7 @@ from typing import Any
 
 from fedrt.scenario import Scenario
 from fedrt.scenario.classes import ClassesRule, ClassName, DeviceClass, FleetSection
-from fedrt.scenario.tables.fields import Entry, Kinds, PerDeviceRule, Section
+from fedrt.scenario.tables.fields import EntryRule, Kinds, PerDeviceRule, Section
 from fedrt.validation import Either, Flag, Listed, OneOf, Real, Text, Whole
 
 PROBES: tuple[object, ...] = ("word", 1.0, [1.0], True, {})
@@ -126,10 +126,12 @@ def _classes_of(rule: Any) -> tuple[type, ...]:
         return (rule.cls,)
     if isinstance(rule, Kinds):
         return rule.classes
-    if isinstance(rule, Entry):
+    if isinstance(rule, EntryRule):
         return rule.options
     if isinstance(rule, ClassesRule):
         return (DeviceClass,)
+    if isinstance(rule, Listed):
+        return _classes_of(rule.item)
     if isinstance(rule, Either):
         return tuple(cls for each in _choices(rule) for cls in _classes_of(each))
     return ()
@@ -168,10 +170,8 @@ def words_of(rule: Any) -> list[str]:
             return [f"list: {_listed(words_of(rule.item))}"]
         case PerDeviceRule():
             return [f"per device: {_listed(words_of(rule.rule))}"]
-        case Entry():
-            kinds = [cls.kind for cls in rule.options]  # type: ignore[attr-defined]
-            names = dict.fromkeys([*rule.names, *kinds])
-            return [*(f'`"{name}"`' for name in names), "an import path"]
+        case EntryRule():
+            return [*(f'`"{name}"`' for name in rule.entries), "an import path"]
         case Kinds():
             own = ["an import path"] if rule.custom is not None else []
             kinds = [f'`"{cls.kind}"`' for cls in rule.classes]  # type: ignore[attr-defined]

@@ -114,7 +114,7 @@ class Books(Protocol):
 
     @property
     def reference(self) -> ReferenceRound | None:
-        """The reference policy's state; None unless the policy asks for it (`uses_reference`)."""
+        """The reference policy's state; None unless the policy needs it."""
         ...
 
 
@@ -223,6 +223,15 @@ class Ledger:
             forced_horizon=forced_horizon,
         )
 
+    def going_on(self, before: Ledger) -> Ledger:
+        """The same ledger with what was spent in the global rounds of another one before it."""
+        return replace(self, spent_j=before.spent_j, time_s=before.time_s, t=before.t)
+
+    @property
+    def in_last_edge_round(self) -> bool:
+        """Whether the coming edge round ends a global round, with gossip."""
+        return self.r + 1 == self.edge_rounds
+
     @property
     def left_j(self) -> FloatArray:
         """For each device, the joules left of its budget; negative after overspending."""
@@ -263,7 +272,7 @@ class Ledger:
         spent_j = self.spent_j + energy_j
         elapsed_s = self.elapsed_s + cost.edge_time_s + cost.backhaul_s
         charged = replace(self, spent_j=spent_j, is_measured=outcome.clock_s is not None)
-        if self.r + 1 < self.edge_rounds:
+        if not self.in_last_edge_round:
             return replace(charged, elapsed_s=elapsed_s, r=self.r + 1)
         return replace(
             charged,

@@ -1,7 +1,7 @@
 """What is measured of models on test samples: the names, and whether more is better.
 
 Every task has one measure or several; the first is the one that summaries, targets and charts are
-about. Shipped tasks have theirs here, so that tables and pages know them without loading torch.
+about. Those of shipped tasks are in the registry: tables and pages know them without loading torch.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from fedrt.errors import InputError
+from fedrt.registry import ACCURACY as ACCURACY
+from fedrt.registry import TASKS
+from fedrt.registry import Measure as Measure
 from fedrt.scenario.entries import make_own
 from fedrt.scenario.model import Custom, Learning
 from fedrt.validation import Real
@@ -31,57 +33,7 @@ ON_DEVICES = ("device_", "tuned_")
 """How columns begin that are about devices' own samples."""
 
 
-@dataclass(frozen=True)
-class Measure:
-    """A measure of a model on test samples."""
-
-    name: str
-    higher_is_better: bool = True
-    is_share: bool = False
-    """Whether it lies between 0 and 1, to be shown in percent."""
-    of_mean: str = "mean"
-    """What is made of the mean over the samples: `mean` itself, its `root`, or `exp`."""
-
-    def best(self, values: Iterable[float]) -> float:
-        """The best of several values."""
-        return max(values) if self.higher_is_better else min(values)
-
-    def reaches(self, value: float, target: float) -> bool:
-        """Whether a value is as good as a target."""
-        return value >= target if self.higher_is_better else value <= target
-
-    def say(self, value: float | None, digits: int = 2) -> str:
-        """A value in words; `-` where no evaluation gave a number."""
-        if value is None:
-            return "-"
-        return f"{value:.{digits}%}" if self.is_share else f"{value:.4g}"
-
-    def say_difference(self, value: float | None) -> str:
-        """The difference of two values in words; of shares in percentage points."""
-        if value is None:
-            return "-"
-        text = f"{100 * value:+.2f}" if self.is_share else f"{value:+.3g}"
-        return text[1:] if float(text) == 0 else text
-
-    @property
-    def edge_names(self) -> tuple[str, str, str]:
-        """The columns with the mean, least and greatest value of the edge models."""
-        return f"edge_{self.name}_mean", f"edge_{self.name}_min", f"edge_{self.name}_max"
-
-
-ACCURACY = Measure("accuracy", is_share=True)
-MEASURES: dict[str, tuple[Measure, ...]] = {
-    "classification": (ACCURACY,),
-    "multi-label": (
-        Measure("label_accuracy", is_share=True),
-        Measure("exact_match", is_share=True),
-    ),
-    "regression": (
-        Measure("rmse", higher_is_better=False, of_mean="root"),
-        Measure("mae", higher_is_better=False),
-    ),
-    "next-token": (ACCURACY, Measure("perplexity", higher_is_better=False, of_mean="exp")),
-}
+MEASURES = {name: entry.measures for name, entry in TASKS.items()}
 """Of every shipped task, the first one being what a run is judged by."""
 
 

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.graph import is_connected, parts_of, same_parts
-from fedrt.messages import LADDER, UNCOMPRESSED
+from fedrt.messages import GOSSIP_CODECS, LADDER, UNCOMPRESSED
 from fedrt.quantities import GOSSIP_STEPS
-from fedrt.scenario.model import GOSSIP_CODECS
 from fedrt.scenario.sizes import message_bits
 from fedrt.system.lazy import make_callable
 from fedrt.validation import shown

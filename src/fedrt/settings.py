@@ -94,6 +94,7 @@ class LearningSettings(TypedDict, total=False):
     proximal: float | None
     scaffold: bool | None
     upload: Any
+    update: Sequence[Any] | None
     top_k: float | None
     gossip: str | None
     task: Any

@@ -159,7 +159,7 @@ class Numbers:
 def executor_of(labels=("start",) * 3):
     """An executor of three edge servers that nobody calls."""
     settings = SimpleNamespace(scenario=tiny())
-    fleet = SimpleNamespace(settings=settings, labels=list(labels))
+    fleet = SimpleNamespace(settings=settings, labels=list(labels), samples={})
     return RemoteExecutor(fleet, None, Numbers(), np.ones((3, 3), dtype=bool))
 
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import EntryPoint
+
 import numpy as np
 import pytest
+from support.children import LIMIT_S, environment
+from support.paths import ROOT
 
 import fedrt
-from fedrt.policies import make_policy
 
 gymnasium = pytest.importorskip("gymnasium")
 
@@ -40,30 +46,6 @@ def test_stable_baselines_finds_nothing_wrong(name):
     checker.check_env(gymnasium.make(name, settings=SMALL).unwrapped, warn=False)
 
 
-@pytest.mark.parametrize("policy", ["fedrt", "ce-fedavg", "oort"])
-@pytest.mark.parametrize("settings", [SMALL, HARD[:3]])
-def test_replayed_plans_take_what_estimate_says(policy, settings, tmp_path):
-    found = fedrt.estimate(
-        "quickstart",
-        policies=[policy],
-        seeds=[4],
-        settings=settings,
-        out=tmp_path / "out",
-        progress=False,
-    )
-    env, made = HFELEnv("quickstart", settings), make_policy(policy)
-    env.reset(seed=4)
-    total, ended = 0.0, False
-    while not ended:
-        _, reward, ended, _, info = env.carry_out(env.plan_of(made))
-        total += reward
-    row = found.summary.iloc[0]
-    assert info["time_s"] == pytest.approx(row.total_time_s, rel=1e-9)
-    spent_j = found.devices.groupby("device").energy_j.sum().sum()
-    assert info["energy_j"] == pytest.approx(spent_j, rel=1e-9)
-    assert total == pytest.approx(-info["time_s"] - info["overspent_j"], rel=1e-9)
-
-
 @pytest.mark.parametrize("name", IDS)
 def test_the_same_seed_gives_the_same_trajectory(name):
     def trajectory():
@@ -81,6 +63,26 @@ def test_the_same_seed_gives_the_same_trajectory(name):
     np.testing.assert_array_equal(one[0], two[0])
     np.testing.assert_array_equal(one[1], two[1])
     assert len(one[1]) == 6
+
+
+def test_environments_are_made_without_importing_fedrt():
+    words = """
+import gymnasium
+assert gymnasium.make("fedrt.environment:fedrt/HFEL-v0").unwrapped.kind == "full"
+assert gymnasium.make("fedrt.environment:fedrt/HFEL-small-v0").unwrapped.kind == "small"
+"""
+    subprocess.run([sys.executable, "-c", words], check=True, env=environment(), timeout=LIMIT_S)
+
+
+def test_the_entry_point_registers_the_environments(monkeypatch):
+    """Versions of Gymnasium before 1.0 load it; the wheel's is read in tools/fresh_install.sh."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    (name, value), *more = project["entry-points"]["gymnasium.envs"].items()
+    assert (name, more) == ("fedrt", [])
+    monkeypatch.setattr(gymnasium, "registry", {})
+    monkeypatch.setattr(gymnasium.envs.registration, "registry", gymnasium.registry)
+    EntryPoint(name, value, "gymnasium.envs").load()()
+    assert gymnasium.registry.keys() == IDS.keys()
 
 
 def test_without_a_seed_the_next_world_is_drawn():

@@ -16,9 +16,8 @@ from fedrt.control.mixing.weights import mixing_weights
 from fedrt.learning import coded_gossip, gossip
 from fedrt.learning.coded_gossip import KnownModels, mix_coded
 from fedrt.learning.gossip import mix
-from fedrt.messages import distortion
+from fedrt.messages import GOSSIP_CODECS, distortion
 from fedrt.plan import Gossip, gossip_bits
-from fedrt.scenario.model import GOSSIP_CODECS
 from fedrt.world.observation import Observation
 
 pytestmark = pytest.mark.numerical

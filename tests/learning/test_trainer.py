@@ -20,7 +20,7 @@ from fedrt.data.catalogue import load_dataset
 from fedrt.learning.models.architectures import make_model
 from fedrt.learning.trainer import Trainer
 from fedrt.policies import POLICIES, make_policy
-from fedrt.policies.base import chooses_codecs
+from fedrt.policies.base import MENU, needs_of
 from fedrt.runs.loop import simulate_rounds
 
 pytestmark = pytest.mark.numerical
@@ -29,7 +29,7 @@ ALONE = ("fleet.num_edges=1", "fleet.num_devices=4", "fleet.cluster_sizes=[4]")
 RING = ("fleet.num_edges=4", "fleet.cluster_sizes=[2,2,2,1]", 'base_graph={kind="ring"}')
 
 
-WHOLE = [policy for policy in POLICIES if not chooses_codecs(make_policy(policy))]
+WHOLE = [policy for policy in POLICIES if MENU not in needs_of(make_policy(policy))]
 """Policies under which devices send what they trained as it is."""
 
 

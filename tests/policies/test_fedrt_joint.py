@@ -86,8 +86,8 @@ def test_clusters_that_fedrt_cannot_keep_send_with_one_codec_if_there_are_stragg
     held = []
     draft = FedRTJoint._draft
 
-    def remembering(self, seen, books, pace, reference, now: Spending):
-        found = draft(self, seen, books, pace, reference, now)
+    def remembering(self, seen, books, pace, reference, now: Spending, memory):
+        found = draft(self, seen, books, pace, reference, now, memory)
         beyond = out_of_reach(seen, reference)[seen.edge_of_device]
         held.append((beyond, found.plan.codec == seen.menu.uniform, reference.slowness))
         return found

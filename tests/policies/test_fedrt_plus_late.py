@@ -24,8 +24,9 @@ from fedrt.plan import Gossip
 from fedrt.policies import fedrt_plus
 from fedrt.policies.fedrt_plus import FedRTPlus, Memory
 from fedrt.runs.executor import SimulatedExecutor
-from fedrt.runs.loop import make_world, open_ledger, run_rounds, simulate_rounds
+from fedrt.runs.loop import make_world, run_rounds, simulate_rounds
 from fedrt.runs.reference import Reference
+from fedrt.runs.state import open_ledger
 
 pytestmark = pytest.mark.numerical
 
@@ -100,63 +101,64 @@ def test_noise_of_real_devices_leaves_energy_paced(part, late):
     """Devices spend their energy unevenly over the rounds as long as nothing unusual happens."""
     world, policy = make_world(tiny("rounds.global_rounds=10"), 0), FedRTPlus()
     rounds = list(run_rounds(world, policy, Measured(world, part)))
-    assert policy.memory.late is late
+    assert rounds[-1].state.memory.late is late
     assert rounds[-1].last.after.is_measured
     assert not list(simulate_rounds(world, FedRTPlus()))[-1].last.after.is_measured
 
 
-def test_the_end_of_each_edge_round_is_planned_to_the_second():
+def test_the_end_of_each_edge_round_is_planned_to_the_second(monkeypatch):
     """Where nothing fails the books agree with what the policy planned, and nobody is late."""
-    policy, world = FedRTPlus(), make_world(tiny("rounds.edge_rounds=3"), 0)
-    ends_s, plan = [], policy.plan
+    world = make_world(tiny("rounds.edge_rounds=3"), 0)
+    ends_s, plan = [], FedRTPlus.plan
 
-    def planned(seen, books):
-        found = plan(seen, books)
-        ends_s.append(policy.memory.planned_s)
-        return found
+    def planned(self, seen, books, memory):
+        found, after = plan(self, seen, books, memory)
+        ends_s.append(after.planned_s)
+        return found, after
 
-    policy.plan = planned
-    turns = [turn for done in simulate_rounds(world, policy) for turn in done.edge_rounds]
+    monkeypatch.setattr(FedRTPlus, "plan", planned)
+    rounds = list(simulate_rounds(world, FedRTPlus()))
+    turns = [turn for done in rounds for turn in done.edge_rounds]
     for turn, planned_s in zip(turns, ends_s, strict=True):
         after = turn.after
         if turn.r < 2:
             assert_allclose(after.time_s + after.elapsed_s, planned_s, rtol=1e-12)
         else:
             assert after.time_s == pytest.approx(planned_s.max(), rel=1e-12)
-    assert not policy.memory.late
+    assert not rounds[-1].state.memory.late
 
 
-def speeds_of(policy, monkeypatch):
-    """Whether each plan of a policy to come is one at full speed."""
+def speeds_of(monkeypatch):
+    """Whether each plan to come is one at full speed."""
     full = []
     for name, fast in (("_at_full_speed", True), ("_priced", False)):
-        true = getattr(policy, name)
+        true = getattr(FedRTPlus, name)
 
         def spy(*args, true=true, fast=fast):
             full.append(fast)
             return true(*args)
 
-        monkeypatch.setattr(policy, name, spy)
+        monkeypatch.setattr(FedRTPlus, name, spy)
     return full
 
 
 def test_once_late_it_goes_at_full_speed_to_the_end_of_the_run(monkeypatch):
     policy, world = FedRTPlus(), make_world(tiny(), 0)
-    full, plan, rest = speeds_of(policy, monkeypatch), policy.plan, []
+    full, plan, rest = speeds_of(monkeypatch), FedRTPlus.plan, []
     true = fedrt_plus.spending
 
     def spending(*args, may_use_rest):
         rest.append(may_use_rest)
         return true(*args, may_use_rest=may_use_rest)
 
-    def planned(seen, books):
-        found = plan(seen, books)
+    def planned(self, seen, books, memory):
+        found, after = plan(self, seen, books, memory)
         if len(full) == 3:
-            policy.memory.planned_s = policy.memory.planned_s - 1e-3
-        return found
+            after = replace(after, planned_s=after.planned_s - 1e-3)
+        return found, after
 
     monkeypatch.setattr(fedrt_plus, "spending", spending)
-    monkeypatch.setattr(policy, "plan", planned)
+    monkeypatch.setattr(FedRTPlus, "plan", planned)
     for _ in range(2):
         # A run starts with nothing known, whatever the last one has shown.
         full.clear()
@@ -178,7 +180,7 @@ def test_once_late_it_goes_at_full_speed_to_the_end_of_the_run(monkeypatch):
 def test_with_stragglers_it_goes_at_full_speed_from_the_start(settings, fast, monkeypatch):
     """Also where none has come yet; a silent device is awaited no longer than planned."""
     policy = FedRTPlus()
-    full = speeds_of(policy, monkeypatch)
+    full = speeds_of(monkeypatch)
     list(simulate_rounds(make_world(tiny(*settings), 0), policy))
     assert full == [fast] * 8
 
@@ -278,7 +280,7 @@ def test_no_cluster_falls_further_behind_fedrt_than_the_run_is_ahead_of_it(monke
     """Ahead by 5 s a cluster may take that much longer; behind, it gets nothing back."""
     world, policy = make_world(tiny("rounds.edge_rounds=2"), 0), FedRTPlus()
     limits = []
-    true_early, true_last = fedrt_plus.allocate_with_foresight, policy._last_edge_round
+    true_early, true_last = fedrt_plus.allocate_with_foresight, FedRTPlus._last_edge_round
 
     def early(fleet, elapsed_s, nominal_s, later_s, most_s):
         limits.append(most_s)
@@ -289,13 +291,14 @@ def test_no_cluster_falls_further_behind_fedrt_than_the_run_is_ahead_of_it(monke
         return true_last(*args)
 
     monkeypatch.setattr(fedrt_plus, "allocate_with_foresight", early)
-    monkeypatch.setattr(policy, "_last_edge_round", last)
+    monkeypatch.setattr(FedRTPlus, "_last_edge_round", last)
     told = []
     plan_beside = Reference.plan
 
     def plan(self, seen):
-        told.append(plan_beside(self, seen))
-        return told[-1]
+        reference, its_round = plan_beside(self, seen)
+        told.append(its_round)
+        return reference, its_round
 
     monkeypatch.setattr(Reference, "plan", plan)
     before = open_ledger(world)

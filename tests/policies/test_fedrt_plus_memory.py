@@ -29,7 +29,7 @@ def test_what_came_after_each_edge_round_is_added_up_from_the_end(edge_rounds):
     policy = FedRTPlus()
     world = make_world(tiny(LONG, f"rounds.edge_rounds={edge_rounds}"), 0)
     for t, done in enumerate(simulate_rounds(world, policy)):
-        memory, last = policy.memory, done.last
+        memory, last = done.state.memory, done.last
         assert len(memory.later_s) == t + 1
         assert len(memory.nominal_s) == edge_rounds
         step_s = link_time_s(last.seen.model_bits, 1, last.seen.backhaul.bps)
@@ -53,15 +53,15 @@ def test_the_time_so_far_counts_when_the_last_cluster_is_foreseen(monkeypatch):
 
     monkeypatch.setattr(foresight, "soft_share_last", spy)
     policy, plans = FedRTPlus(), []
-    plan = policy.plan
+    plan = FedRTPlus.plan
 
-    def planned(seen, books):
+    def planned(self, seen, books, memory):
         ends_s.clear()
-        found = plan(seen, books)
+        found = plan(self, seen, books, memory)
         plans.append((np.array(books.elapsed_s), [end_s.copy() for end_s in ends_s[:1]]))
         return found
 
-    monkeypatch.setattr(policy, "plan", planned)
+    monkeypatch.setattr(FedRTPlus, "plan", planned)
     for done in simulate_rounds(make_world(tiny("rounds.edge_rounds=3"), 0), policy):
         assert len(plans) == 3
         for r, (elapsed_s, first) in enumerate(plans):
@@ -69,27 +69,27 @@ def test_the_time_so_far_counts_when_the_last_cluster_is_foreseen(monkeypatch):
             np.testing.assert_array_equal(elapsed_s, before)
             assert len(first) == (r < 2)
             if first:
-                nominal_s = policy.memory.nominal_s[r]
+                nominal_s = done.state.memory.nominal_s[r]
                 by_hand = before + nominal_s + (2 - r) * nominal_s.mean()
                 np.testing.assert_allclose(first[0], by_hand[None], rtol=1e-12)
         plans.clear()
 
 
 def test_samples_of_what_may_come_are_those_of_the_same_edge_round():
-    policy = FedRTPlus(memory=Memory(Prices.unknown(2)))
+    memory = Memory(Prices.unknown(2))
     nominal_s = np.array([4.0, 8.0])
     for r, to_come in ((0, 2), (1, 1), (2, 0)):
         # Too few rounds yet: every edge round to come takes the mean of the clusters, 6 s.
         pace = SimpleNamespace(r=r, edge_rounds=3)
-        np.testing.assert_array_equal(policy._later_s(pace, nominal_s), [[6.0 * to_come] * 2])
+        np.testing.assert_array_equal(memory.samples_s(pace, nominal_s), [[6.0 * to_come] * 2])
     rows = np.random.default_rng(0).uniform(1, 9, (FEWEST, 3, 2))
-    policy.memory.later_s = list(rows[:-1])
+    memory = replace(memory, later_s=tuple(rows[:-1]))
     pace = SimpleNamespace(r=1, edge_rounds=3)
-    np.testing.assert_array_equal(policy._later_s(pace, nominal_s), [[6.0, 6.0]])
-    policy.memory.later_s = list(rows)
+    np.testing.assert_array_equal(memory.samples_s(pace, nominal_s), [[6.0, 6.0]])
+    memory = replace(memory, later_s=tuple(rows))
     for r in range(3):
         pace = SimpleNamespace(r=r, edge_rounds=3)
-        np.testing.assert_array_equal(policy._later_s(pace, nominal_s), rows[:, r])
+        np.testing.assert_array_equal(memory.samples_s(pace, nominal_s), rows[:, r])
 
 
 def test_a_plan_that_mixes_worse_than_the_limit_says_so():

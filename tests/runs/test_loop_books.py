@@ -9,7 +9,8 @@ from support.tiny import tiny
 
 from fedrt.errors import InfeasibleError
 from fedrt.policies import make_policy
-from fedrt.runs.loop import open_ledger, simulate_rounds
+from fedrt.runs.loop import simulate_rounds
+from fedrt.runs.state import open_ledger
 from fedrt.world.simulated import SimulatedWorld
 
 HALF = "learning.participation=0.5"

@@ -12,12 +12,14 @@ from support.tiny import tiny
 from fedrt.control.pacing.slowness import SlownessSeen
 from fedrt.cost.outcome import Deadline
 from fedrt.cost.round import price
+from fedrt.policies.base import needs_of
 from fedrt.policies.ce_fedavg import CEFedAvg
 from fedrt.policies.fedrt import FedRT
 from fedrt.policies.fedrt_plus import FedRTPlus
-from fedrt.runs import loop
-from fedrt.runs.loop import open_ledger, simulate_rounds
-from fedrt.runs.reference import contraction_limit, reference_for
+from fedrt.runs.executor import SimulatedExecutor
+from fedrt.runs.loop import simulate_rounds
+from fedrt.runs.reference import reference_for
+from fedrt.runs.state import RunState, open_ledger
 from fedrt.world.simulated import SimulatedWorld
 
 pytestmark = pytest.mark.numerical
@@ -52,16 +54,9 @@ class Asks:
 @pytest.fixture(scope="module", params=WORLDS)
 def story(request):
     """A world; FedRT alone in it; what a policy is told there, and who tells it."""
-    world, asks, kept = SimulatedWorld(tiny(*WORLDS[request.param]), 0), Asks(), []
-
-    def keep(*args):
-        kept.append(reference_for(*args))
-        return kept[-1]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "reference_for", keep)
-        list(simulate_rounds(world, asks))
-    return world, list(simulate_rounds(world, FedRT())), asks.told, kept[0]
+    world, asks = SimulatedWorld(tiny(*WORLDS[request.param]), 0), Asks()
+    *_, last = simulate_rounds(world, asks)
+    return world, list(simulate_rounds(world, FedRT())), asks.told, last.state.reference
 
 
 def turns_of(world, rounds):
@@ -138,7 +133,8 @@ def test_what_is_told_of_slow_devices_was_reported_before(story):
         assert beside.slowness.slowdown == expected.slowdown
         assert beside.slowness.deadline == Deadline(None, 3.0)
         heard = ~turn.outcome.failures.silent
-        reported.add(turn.seen.device[heard], 1 / turn.outcome.failures.cpu_fraction[heard])
+        slowdown = 1 / turn.outcome.failures.cpu_fraction[heard]
+        reported = reported.add(turn.seen.device[heard], slowdown)
     if faults is not None and faults.straggler is not None:
         assert beside.slowness.slowdown > 1
         assert any(turn.outcome.failures.silent.any() for turn, _ in turns_of(world, alone))
@@ -149,7 +145,7 @@ def test_fedrt_runs_beside_those_that_ask_for_it_or_for_its_contraction():
     books = open_ledger(SimulatedWorld(tiny(), 0))
 
     def beside(policy, *settings):
-        return reference_for(policy, SimulatedWorld(tiny(*settings), 0), books)
+        return reference_for(needs_of(policy), tiny(*settings), books)
 
     # By itself, by the limit that the scenario leaves to FedRT, by neither.
     assert beside(FedRTPlus(), given) is not None
@@ -160,7 +156,17 @@ def test_fedrt_runs_beside_those_that_ask_for_it_or_for_its_contraction():
     reference = beside(FedRTPlus())
     assert (reference.ledger, reference.contraction) == (books, 1.0)
     assert_array_equal(reference.slowness.last, np.zeros(7))
-    reference.contraction = 0.5
-    assert contraction_limit(tiny(given), None) == 0.25
-    assert contraction_limit(tiny(given), reference) == 0.25
-    assert contraction_limit(tiny(), reference) == 0.5
+
+
+@pytest.mark.parametrize("given", [None, 0.25])
+def test_the_contraction_limit_is_the_scenarios_or_that_of_fedrt(given):
+    settings = () if given is None else (f"control.contraction_limit={given}",)
+    world = SimulatedWorld(tiny("rounds.edge_rounds=1", *settings), 0)
+    start = SimulatedExecutor(world).start
+    point = RunState.begin(world, needs_of(FedRTPlus()), start).observe(world)
+    limit = point.seen.backhaul.contraction_limit
+    assert limit == (point.books.reference.contraction if given is None else given)
+    assert 0 < point.books.reference.contraction < 1
+    without = RunState.begin(world, needs_of(FedRT()), start).observe(world)
+    assert without.seen.backhaul.contraction_limit is None
+    assert without.books.reference is None

@@ -54,9 +54,12 @@ def column(run, name):
     return parquet.read_table(run / "rounds.parquet")[name].to_numpy()
 
 
-def test_a_branch_that_changes_nothing_is_the_run_to_the_bit(source, tmp_path):
-    whole = train(tmp_path / "whole", trained(*PLAIN))
-    out = branch(source, tmp_path / "branch")
+@pytest.mark.parametrize("policy", ["fedrt", "fedrt-plus"])
+def test_a_branch_that_changes_nothing_is_the_run_to_the_bit(policy, source, tmp_path):
+    """Also where `fedrt` runs beside the policy: it goes on as the policy does."""
+    whole = train(tmp_path / "whole", trained(*PLAIN), policy=policy)
+    before = source if policy == "fedrt" else stopped(tmp_path / "source", policy=policy)
+    out = branch(before, tmp_path / "branch")
     assert all(line.startswith("summary: branch: ") for line in differences(whole, out))
 
 

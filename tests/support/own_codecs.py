@@ -33,6 +33,43 @@ class StackedHalf(Half):
         return (updates / 2).half(), lengths, states + 1
 
 
+class Stated(Half):
+    """A byte for every number of the greatest, after the greatest; policies may choose it."""
+
+    selectable = True
+    distortion = 2e-3
+
+    def message_bytes(self, size):
+        return 4 + size
+
+    def encode(self, update, state):
+        most = update.abs().max().float().clamp(min=1e-30)
+        return most.numpy().tobytes() + (update / most * 100).to(torch.int8).numpy().tobytes(), None
+
+    def decode(self, message):
+        most = torch.frombuffer(bytearray(message[:4]), dtype=torch.float32)
+        return torch.frombuffer(bytearray(message[4:]), dtype=torch.int8).float() / 100 * most
+
+
+class Unstated(Stated):
+    """The same without one of the facts, or with a state of its own."""
+
+    selectable = False
+
+
+class Undistorted(Stated):
+    """One whose distortion is no number."""
+
+    distortion = None
+
+
+class Remembering(Stated):
+    """One with a state of its own."""
+
+    def init(self, size):
+        return torch.zeros(size)
+
+
 class Broken(Half):
     """A codec that fails in one of several ways."""
 

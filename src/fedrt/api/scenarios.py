@@ -14,7 +14,7 @@ from fedrt.decision.answer import plan_round
 from fedrt.decision.state import RoundState, load_state, read_state
 from fedrt.errors import InputError
 from fedrt.policies import make_policy
-from fedrt.policies.base import uses_contraction_limit
+from fedrt.policies.base import CONTRACTION_LIMIT, needs_of
 from fedrt.scenario import Scenario
 from fedrt.scenario.classes import with_setting
 from fedrt.scenario.entries import path_problems
@@ -88,7 +88,7 @@ def plan(
     for line in state.notes:
         note(f"note: {line}")
     if state.contraction_limit_given:
-        if not uses_contraction_limit(made):
+        if CONTRACTION_LIMIT not in needs_of(made):
             note(f"note: {made.name} does not use state.contraction_limit")
         elif state.seen.backhaul is None:
             note("note: state.contraction_limit is not used without state.backhaul_bps")

@@ -17,7 +17,7 @@ from fedrt.graph import links_of
 from fedrt.ledger import overspend_j
 from fedrt.plan import Gossip, Plan
 from fedrt.policies import Policy, make_policy
-from fedrt.policies.base import ask
+from fedrt.policies.base import ask, first_memory
 from fedrt.rounds import RoundCost
 
 FloatArray = NDArray[np.float64]
@@ -33,9 +33,16 @@ def plan_round(
     if not isinstance(state, RoundState):
         state = read_state(state)
     chosen = make_policy(policy) if isinstance(policy, str) else policy
+    plan, _ = ask(chosen, state.seen, state.books, first_memory(chosen, len(state.seen.device)))
+    return answer_of(state, chosen, plan, strict=strict)
+
+
+def answer_of(
+    state: RoundState, chosen: Policy, plan: Plan, *, strict: bool = False
+) -> dict[str, Any]:
+    """A policy's plan for a state, as JSON data; errors as those of `plan_round`."""
     if chosen.name == "mll-sgd" and not state.local_steps_given:
         raise InputError("state.local_steps: missing; the policy mll-sgd needs it")
-    plan = ask(chosen, state.seen, state.books)
     if state.schema_version == 1:
         _refuse_newer(chosen, plan)
     cost = price(plan, state.seen)

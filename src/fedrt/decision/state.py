@@ -22,7 +22,7 @@ from fedrt.decision.laws import (
 from fedrt.errors import InputError, reason
 from fedrt.graph import is_connected, links_of
 from fedrt.ledger import GivenAllowance
-from fedrt.scenario.model import CHOOSABLE
+from fedrt.messages import SELECTABLE
 from fedrt.scenario.tables.fields import word_or
 from fedrt.system.inputs import parse_json, read_text
 from fedrt.validation import Listed, Maybe, OneOf, Real, Rule, Whole, keys_of, problem
@@ -50,8 +50,8 @@ OPTIONAL_FIELDS: dict[str, Rule] = {
     "contraction_limit": Real(above=0, most=1),
     "gossip_bits": q.MODEL_BITS,
     "buffer_bits": q.MORE_BITS,
-    "codecs": Listed(OneOf(CHOOSABLE), 1, 16),
-    "distortion_limit": word_or(CHOOSABLE, Real(least=0, most=1)),
+    "codecs": Listed(OneOf(SELECTABLE), 1, 16),
+    "distortion_limit": word_or(SELECTABLE, Real(least=0, most=1)),
 }
 
 

@@ -1,6 +1,7 @@
 """A run as a Gymnasium environment, for policies that learn (docs/environment.md).
 
-`import fedrt.environment` registers `fedrt/HFEL-v0` and `fedrt/HFEL-small-v0`.
+`import fedrt.environment` registers `fedrt/HFEL-v0` and `fedrt/HFEL-small-v0`, and so does a name
+with the module in front: `gymnasium.make("fedrt.environment:fedrt/HFEL-v0")`.
 """
 
 from __future__ import annotations
@@ -13,13 +14,19 @@ import gymnasium  # noqa: E402
 
 from fedrt.environment.env import HFELEnv as HFELEnv  # noqa: E402
 
-__all__ = ["IDS", "HFELEnv"]
+__all__ = ["IDS", "HFELEnv", "register"]
 
 IDS = {"fedrt/HFEL-v0": "full", "fedrt/HFEL-small-v0": "small"}
 """The environments by the names that `gymnasium.make` takes."""
 
-for _name, _actions in IDS.items():
-    if _name not in gymnasium.registry:
-        gymnasium.register(
-            _name, entry_point="fedrt.environment.env:HFELEnv", kwargs={"actions": _actions}
-        )
+
+def register() -> None:
+    """Register the environments; also the entry point of versions of Gymnasium that read one."""
+    for name, actions in IDS.items():
+        if name not in gymnasium.registry:
+            gymnasium.register(
+                name, entry_point="fedrt.environment.env:HFELEnv", kwargs={"actions": actions}
+            )
+
+
+register()

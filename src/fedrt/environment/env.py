@@ -14,7 +14,6 @@ from fedrt.errors import InputError
 from fedrt.graph import links_of
 from fedrt.plan import Plan
 from fedrt.policies import Policy
-from fedrt.policies.base import ask
 from fedrt.rounds import Outcome
 from fedrt.runs.episode import Episode
 from fedrt.runs.loop import make_world
@@ -88,8 +87,8 @@ class HFELEnv(gymnasium.Env[View, NDArray[np.float32]]):
         return view, float(reward), episode.ended, False, self._info(outcome)
 
     def plan_of(self, policy: Policy) -> Plan:
-        """What a policy plans for the observed edge round; one that needs no reference run."""
-        return ask(policy, self.episode.seen, self.episode.books)
+        """What a policy plans for the observed edge round; ask it in every round from the first."""
+        return self.episode.plan_of(policy)
 
     def _info(self, outcome: Outcome | None = None) -> dict[str, Any]:
         ledger = self.episode.ledger

@@ -12,15 +12,28 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedrt import quantities as q
-from fedrt.decision.answer import plan_round
+from fedrt.cost.round import price
+from fedrt.decision.answer import answer_of
 from fedrt.decision.state import BACKHAUL_FIELDS, load_data, read_state
 from fedrt.errors import InputError
 from fedrt.ledger import Ledger
 from fedrt.policies import Policy, make_policy
+from fedrt.policies.base import CONTRACTION_LIMIT, ask, first_memory, needs_of
+from fedrt.rounds import ModelDistances, RoundCost, as_planned
+from fedrt.runs.belief import Belief
+from fedrt.runs.least_codecs import LeastCodecs
+from fedrt.runs.reference import reference_for
+from fedrt.runs.state import RunState
+from fedrt.runs.suspensions import Suspensions
+from fedrt.scenario import Scenario, load_scenario
 from fedrt.system.files import write_json
 from fedrt.validation import Rule, Whole
+from fedrt.world.observation import Observation
+
+FloatArray = NDArray[np.float64]
 
 PREFIX = "fedrt."
 """What the names of orders begin with in a client's config record."""
@@ -89,8 +102,16 @@ class Planner:
         self.policy = make_policy(policy) if isinstance(policy, str) else policy
         self.out = None if out is None else Path(out)
         self.devices = [device for edge in self.state["edges"] for device in edge["devices"]]
-        self.ledger = Ledger.open(allowed_j * count, len(self.state["edges"]), count, 1)
+        self.scenario = load_scenario("quickstart")  # only its control counts: the defaults
+        self.run = _begun(
+            self.policy, self.scenario, allowed_j * count, len(self.state["edges"]), count
+        )
         self.round: PlannedRound | None = None
+
+    @property
+    def ledger(self) -> Ledger:
+        """What has been spent up to now."""
+        return self.run.ledger
 
     def plan(self, present: Sequence[int]) -> PlannedRound:
         """The plan of the next round for the devices that are there, by their numbers."""
@@ -98,7 +119,11 @@ class Planner:
         checked, numbers = read_state(state), [n for own in members for n in own]
         # Policies that remember earlier rounds know devices by their numbers.
         seen = replace(checked.seen, device=np.array(numbers, dtype=np.int64))
-        plan = plan_round(replace(checked, seen=seen), self.policy)
+        point = self.run.observe(OneServer(seen, self.scenario))
+        decided, memory = ask(self.policy, point.seen, point.books, self.run.memory)
+        # One server averages all clients: how models are mixed is its own affair.
+        decided = replace(decided, gossip=None)
+        plan = answer_of(replace(checked, seen=seen), self.policy, decided)
         orders, energy_j = {}, {}
         for c, edge in enumerate(plan["edges"]):
             for n, device in zip(members[c], edge["devices"], strict=True):
@@ -106,6 +131,7 @@ class Planner:
                     orders[n] = self._orders(n, device, edge["time_s"])
                     energy_j[n] = device["energy_j"]
         self.round = PlannedRound(self.ledger.t + 1, state, plan, orders, energy_j)
+        self._decision = (point, decided, memory)
         self._save("state", state)
         self._save("plan", plan)
         return self.round
@@ -138,22 +164,25 @@ class Planner:
         """
         assert self.round is not None, "no round was planned"
         lines: list[str] = []
-        spent_j = self.ledger.spent_j.copy()
-        time_s = float(self.round.plan["round_time_s"])
-        taken_s = []
-        for n, planned_j in self.round.energy_j.items():
+        point, plan, memory = self._decision
+        planned = price(plan, point.seen)
+        energy_j, taken_s = planned.energy_j.copy(), []
+        for i, n in enumerate(point.seen.device.tolist()):
+            if n not in self.round.energy_j:
+                continue
             report = _checked(reports.get(n, {}), f"device {n}", lines)
-            spent_j[n] += report.get("energy-j", planned_j)
+            energy_j[i] = report.get("energy-j", energy_j[i])
             if "time-s" in report:
                 taken_s.append(report["time-s"])
             if "snr-db" in report and "snr_db" in self.devices[n]:
                 self.devices[n]["snr_db"] = report["snr-db"]
-        if len(taken_s) == len(self.round.energy_j) and taken_s:
-            time_s = max(taken_s)
-        ledger = self.ledger
-        self.ledger = replace(
-            ledger, spent_j=spent_j, time_s=ledger.time_s + time_s, t=ledger.t + 1
+        clock_s = max(taken_s) if len(taken_s) == len(self.round.energy_j) and taken_s else None
+        outcome = replace(
+            as_planned(plan, point.seen, planned),
+            cost=_charged(planned, energy_j, clock_s),
+            clock_s=clock_s,
         )
+        self.run = point.after(plan, outcome, memory)
         self._save("replies", {str(n): _finite(reports[n]) for n in sorted(reports)})
         self.round = None
         return lines
@@ -163,6 +192,60 @@ class Planner:
             folder = self.out / f"round-{self.round.number:04}"
             folder.mkdir(parents=True, exist_ok=True)
             write_json(folder / f"{name}.json", value)
+
+
+@dataclass(frozen=True)
+class OneServer:
+    """What a run observes where one server averages all clients.
+
+    Models pass between base stations in no time, so that a round ends with the slowest of them.
+    """
+
+    seen: Observation
+    scenario: Scenario
+    gossip_latency_s: float = 0.0
+
+    def observe(self, t: int, r: int) -> Observation:
+        """The clients that are there."""
+        return self.seen
+
+    def backhaul_bps(self, t: int) -> FloatArray:
+        """Links between all base stations."""
+        return np.where(_everyone(self.seen.num_edges), np.inf, 0.0)
+
+
+def _everyone(edges: int) -> NDArray[np.bool_]:
+    return ~np.eye(edges, dtype=bool)
+
+
+def _begun(
+    policy: Policy, scenario: Scenario, budget_j: FloatArray, edges: int, rounds: int
+) -> RunState:
+    """The state before the first round; what is left is divided over the rounds that are left."""
+    ledger, needs = Ledger.open(budget_j, edges, rounds, 1, "exact"), needs_of(policy)
+    limit = scenario.control.contraction_limit
+    return RunState(
+        ledger,
+        Belief.first(_everyone(edges), ModelDistances(np.zeros((edges, edges)))),
+        LeastCodecs(np.zeros(len(budget_j), dtype=np.int64)),
+        Suspensions.of(len(budget_j), 1),
+        reference_for(needs, scenario, ledger),
+        contraction_limit=limit if CONTRACTION_LIMIT in needs else None,
+        memory=first_memory(policy, len(budget_j)),
+    )
+
+
+def _charged(planned: RoundCost, energy_j: FloatArray, clock_s: float | None) -> RoundCost:
+    """The cost of a round with the joules that devices spent, and the seconds if all said so."""
+    nothing, time_s = np.zeros_like(energy_j), planned.edge_time_s
+    return replace(
+        planned,
+        compute_j=energy_j,
+        upload_j=nothing,
+        download_j=nothing,
+        idle_j=nothing,
+        edge_time_s=time_s if clock_s is None else np.full_like(time_s, clock_s),
+    )
 
 
 def _checked(report: Report, whose: str, lines: list[str]) -> dict[str, float]:

@@ -25,7 +25,7 @@ def size_note(model_bits: float, parameters: int) -> tuple[str, ...]:
 
 def refuse_other_lengths(learning: Learning, model_bits: float, model: FlatModel) -> None:
     """Raise an error if messages of a codec would be charged for another model than they carry."""
-    if learning.upload in (None, "none") and learning.gossip in (None, "none"):
+    if learning.codec == "none" and learning.gossip in (None, "none"):
         return
     lines = []
     if parameters_in(model_bits) != model.num_parameters:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fedrt.control.mixing.weights import mixing_of
 from fedrt.errors import InputError
 from fedrt.learning.aggregators import averaging_weights
-from fedrt.learning.codecs import Codec, ErrorFeedback, first_states
+from fedrt.learning.codecs import Codec, ErrorFeedback
 from fedrt.learning.coded_gossip import KnownModels, mix_coded
 from fedrt.learning.devices import devices_of
 from fedrt.learning.distances import distance_to_average, pairwise_distance
@@ -66,7 +66,7 @@ class Trainer(EdgeServers):
     def _remember(self, codec: Codec | None) -> None:
         """Set up what devices remember of their messages; nothing without a codec."""
         given = (self.num_devices, self.num_parameters, self.models)
-        self.codec_state = first_states(codec, *given)
+        self.codec_state = self.setup.method.chain.first_states(codec, *given)
         if self.codec_state is not None and isinstance(self.setup.engine, HoldsStates):
             self.codec_state = self.setup.engine.hold_states(self.codec_state)
 
@@ -179,6 +179,7 @@ class Trainer(EdgeServers):
             state_row=who,
             codec=None if plan.codec is None else plan.codec[came],
             menu=() if seen.menu is None else seen.menu.names,
+            seed=world.seed,
         )
         return self.completed(order)
 

@@ -9,11 +9,9 @@ from fedrt.errors import InputError
 from fedrt.ledger import Horizon
 from fedrt.policies.base import (
     Policy,
-    chooses_codecs,
     complete_plan,
     keep_all_links,
-    uses_contraction_limit,
-    uses_reference,
+    needs_of,
 )
 from fedrt.policies.ce_fedavg import CEFedAvg
 from fedrt.policies.d_psgd_mbst import DPSGDMbst
@@ -132,8 +130,6 @@ def _own_policy(spec: Spec) -> Policy:
         if made.energy_horizon not in get_args(Horizon):
             rule = "one of " + ", ".join(get_args(Horizon))
             raise InputError(problem(f"{path}.energy_horizon", made.energy_horizon, rule))
-        chooses_codecs(made)
-        uses_contraction_limit(made)
-        uses_reference(made)
+        needs_of(made)
     policy: Policy = made
     return policy

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +20,20 @@ from fedrt.graph import BoolMatrix
 from fedrt.ledger import Books, Horizon
 from fedrt.plan import Gossip, Plan, Status, plan_problems
 from fedrt.system.plugins import own_code
+from fedrt.validation import shown
 from fedrt.world.observation import Backhaul, Observation
 
 FloatArray = NDArray[np.float64]
 
 
 class Policy(Protocol):
-    """Decides one edge round from what is observed and what has been spent, never the future."""
+    """Decides one edge round from what is observed and what has been spent, never the future.
+
+    A policy that remembers earlier rounds also has `begin(devices)`, which returns what it
+    remembers before the first round of a fleet of so many devices. It changes nothing in itself:
+    `plan` takes the memory and returns the next one with the plan. A memory is plain data: arrays,
+    numbers, texts, None, and lists, tuples, tables and frozen dataclasses of these.
+    """
 
     @property
     def name(self) -> str:
@@ -36,35 +45,99 @@ class Policy(Protocol):
         """How many edge rounds the rest of a budget is spread over: `paper` or `exact`."""
         ...
 
-    def plan(self, seen: Observation, books: Books) -> Plan:
-        """The plan for the coming edge round."""
+    @property
+    def plan(self) -> Callable[..., Any]:
+        """The plan for the coming edge round: `plan(seen, books) -> Plan`.
+
+        With `begin`: `plan(seen, books, memory) -> (Plan, memory)`.
+        """
         ...
 
 
-def uses_contraction_limit(policy: Policy) -> bool:
-    """Whether a policy asks for `Backhaul.contraction_limit`."""
-    return bool(getattr(policy, "uses_contraction_limit", False))
+def remembers(policy: Policy) -> bool:
+    """Whether a policy's memory is handed from round to round."""
+    return hasattr(policy, "begin")
 
 
-def uses_reference(policy: Policy) -> bool:
-    """Whether a policy asks for `Books.reference`, the policy `fedrt` run beside it."""
-    return bool(getattr(policy, "uses_reference", False))
+def is_pure(policy: Policy) -> bool:
+    """Whether nothing of earlier rounds is in the policy itself; a user's own may have it there."""
+    return remembers(policy) or type(policy).__module__.startswith("fedrt.policies.")
 
 
-def chooses_codecs(policy: Policy) -> bool:
-    """Whether a policy asks for `Observation.menu`, to choose the codec of every upload."""
-    return bool(getattr(policy, "chooses_codecs", False))
+def first_memory(policy: Policy, devices: int) -> Any:
+    """What a policy remembers before the first round; None for one without a memory."""
+    with own_code(f"policy {policy.name}"):
+        return policy.begin(devices) if hasattr(policy, "begin") else None
 
 
-def ask(policy: Policy, seen: Observation, books: Books, when: str = "") -> Plan:
-    """The policy's plan, checked to be one that can be carried out; `when` is for messages."""
+Needs = frozenset[str]
+"""What a policy needs beside what every policy gets: some of `NEEDS`."""
+
+MENU = "menu"
+"""`Observation.menu`, to choose the codec of every upload."""
+CONTRACTION_LIMIT = "contraction_limit"
+"""`Backhaul.contraction_limit`."""
+REFERENCE = "reference"
+"""`Books.reference`, the policy `fedrt` run beside it."""
+NEEDS = {
+    MENU: "chooses_codecs",
+    CONTRACTION_LIMIT: "uses_contraction_limit",
+    REFERENCE: "uses_reference",
+}
+"""Each need, and the flag by which policies said so before `needs`."""
+
+
+def needs_of(policy: Policy) -> Needs:
+    """What a policy names in `needs`, or asks for by an older flag."""
+    named = frozenset(getattr(policy, "needs", ()))
+    unknown = sorted(named - NEEDS.keys(), key=str)
+    if unknown:
+        known = ", ".join(NEEDS)
+        raise InputError(f"policy {policy.name}: needs {shown(unknown[0])}: must be of {known}")
+    return named | {need for need, flag in NEEDS.items() if getattr(policy, flag, False)}
+
+
+def ask(
+    policy: Policy, seen: Observation, books: Books, memory: Any = None, when: str = ""
+) -> tuple[Plan, Any]:
+    """The policy's plan, checked to be one that can be carried out, and its memory after it.
+
+    `when` is for messages.
+    """
     where = f"policy {policy.name}{when}"
     with own_code(where):
-        plan = policy.plan(seen, books)
+        if remembers(policy):
+            plan, memory = policy.plan(seen, books, memory)
+        else:
+            plan = policy.plan(seen, books)
         problems = plan_problems(plan, seen)
     if problems:
         raise InputError([f"{where}: {line}" for line in problems])
-    return plan
+    return plan, memory
+
+
+Planning = Callable[[Any, Observation, Books, Any], tuple[Plan, Any]]
+
+
+def with_memory(plan: Planning) -> Callable[..., Any]:
+    """A `plan(seen, books, memory)` that may be called without a memory by policies that wrap it.
+
+    It then returns the plan alone, and what is remembered of a run stays with the policy.
+    """
+
+    @wraps(plan)
+    def either(policy: Any, seen: Observation, books: Books, *memory: Any) -> Any:
+        if memory:
+            return plan(policy, seen, books, *memory)
+        before, pace = vars(policy).get("_memory"), books.pace(policy.energy_horizon)
+        if before is None or pace is None or (seen.t, seen.r) == (0, 0):
+            devices = int(seen.device.max(initial=-1)) + 1 if pace is None else pace.fleet_size
+            before = policy.begin(devices)
+        found, after = plan(policy, seen, books, before)
+        object.__setattr__(policy, "_memory", after)  # the policy itself is frozen
+        return found
+
+    return either
 
 
 def keep_all_links(

@@ -8,6 +8,7 @@ and error feedback.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from fedrt.control.coding.menu import is_longer, place_in
 from fedrt.errors import InputError
 from fedrt.ledger import Books, Horizon
 from fedrt.plan import Plan, coded_gossip_bits
+from fedrt.policies.base import MENU, Needs
 from fedrt.policies.ce_fedavg import CEFedAvg
 from fedrt.world.observation import Observation
 
@@ -26,11 +28,7 @@ class EvenCoded:
     name: str
     codec: str
     energy_horizon: Horizon = "paper"
-
-    @property
-    def chooses_codecs(self) -> bool:
-        """Whether the policy needs `Observation.menu`."""
-        return True
+    needs: ClassVar[Needs] = frozenset({MENU})
 
     def plan(self, seen: Observation, books: Books) -> Plan:
         menu, sizes = seen.menu, (seen.model_bits, seen.buffer_bits)

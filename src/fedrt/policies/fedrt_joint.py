@@ -25,7 +25,8 @@ from fedrt.control.pacing.slowness import expected_end
 from fedrt.cost.round import global_round_time_s, price
 from fedrt.ledger import Books, Pace, ReferenceRound
 from fedrt.plan import Plan, coded_gossip_bits, upload_bits
-from fedrt.policies.fedrt_plus import Draft, FedRTPlus, out_of_reach, step_seconds
+from fedrt.policies.base import MENU, Needs, with_memory
+from fedrt.policies.fedrt_plus import Draft, FedRTPlus, Memory, out_of_reach, step_seconds
 from fedrt.world.observation import Observation
 
 FloatArray = NDArray[np.float64]
@@ -37,7 +38,7 @@ TURNS = 3
 """How often codecs and links are chosen in turn for a single decision."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class FedRTJoint(FedRTPlus):
     """The policy `fedrt-joint`. Its switches turn off single parts of it."""
 
@@ -48,26 +49,26 @@ class FedRTJoint(FedRTPlus):
     """The gossip of the first of two drafts, if the second has to keep it."""
 
     @property
-    def chooses_codecs(self) -> bool:
-        """Whether the policy needs `Observation.menu`."""
-        return True
+    def needs(self) -> Needs:
+        return super().needs | {MENU}
 
-    def plan(self, seen: Observation, books: Books) -> Plan:
+    @with_memory
+    def plan(self, seen: Observation, books: Books, memory: Memory) -> tuple[Plan, Memory]:
         # What `fedrt-plus` decides is decided for one codec for all first. The reference beside
         # it is FedRT as the scenario has it.
         if seen.menu is None:
-            return super().plan(seen, books)
+            return super().plan(seen, books, memory)
         menu = seen.menu
         bits = np.full(seen.num_devices, menu.bits[menu.uniform])
         codec = gossip_codec(menu, seen.gossip_codec, seen.model_bits, seen.buffer_bits)
         if codec == seen.gossip_codec:
-            return super().plan(replace(seen, upload_bits=bits), books)
+            return super().plan(replace(seen, upload_bits=bits), books, memory)
         message = coded_gossip_bits(codec, seen)
         coded = replace(seen, upload_bits=bits, gossip_codec=codec, gossip_bits=message)
-        plan = super().plan(coded, books)
-        if plan.gossip is None:
-            return plan
-        return replace(plan, gossip=replace(plan.gossip, codec=codec))
+        plan, memory = super().plan(coded, books, memory)
+        if plan.gossip is not None:
+            plan = replace(plan, gossip=replace(plan.gossip, codec=codec))
+        return plan, memory
 
     def _at_once(self, seen: Observation, books: Books) -> Plan:
         """The plan of a single decision, codecs and links chosen in turn while the end improves."""
@@ -98,9 +99,10 @@ class FedRTJoint(FedRTPlus):
         pace: Pace,
         reference: ReferenceRound,
         now: Spending,
+        memory: Memory,
     ) -> Draft:
         """The better of two drafts: one codec for all, or codecs for the devices one by one."""
-        one = super()._draft(seen, books, pace, reference, now)
+        one = super()._draft(seen, books, pace, reference, now, memory)
         if seen.menu is None:
             return one
         # With stragglers these clusters get FedRT's bandwidths and frequencies, made for its bits.
@@ -109,26 +111,18 @@ class FedRTJoint(FedRTPlus):
         one = replace(one, plan=replace(one.plan, codec=coding.uniform))
         if self.bits == "one" or not seen.num_devices:
             return one
-        if self._guesses_most(pace):
+        if _guesses_most(pace, memory):
             return one
         nominal_s = coding.uniform_s if one.nominal_s is None else one.nominal_s
-        later_s = self._later_s(pace, nominal_s)
+        later_s = memory.samples_s(pace, nominal_s)
         codec = self._codecs(coding, one, books, later_s, reference)
         # Among many servers another search for links takes longer than it can gain.
-        self.settled = one.gossip if seen.num_edges > MOST_EXACT else None
-        each = super()._draft(coding.coded(codec), books, pace, reference, now)
-        self.settled = None
+        settled = replace(self, settled=one.gossip if seen.num_edges > MOST_EXACT else None)
+        coded = coding.coded(codec)
+        each = FedRTPlus._draft(settled, coded, books, pace, reference, now, memory)
         each = replace(each, plan=replace(each.plan, codec=codec))
         given = (seen, books, later_s, reference, now)
         return each if _worth_s(each.plan, *given) < _worth_s(one.plan, *given) else one
-
-    def _guesses_most(self, pace: Pace) -> bool:
-        """Whether most of what follows in the global round is still a guess.
-
-        Then it cannot be told which clusters will be last, and who may send fewer bits.
-        """
-        assert self.memory is not None
-        return len(self.memory.later_s) < FEWEST and pace.edge_rounds - 1 - pace.r > 1
 
     def _gossip(
         self, seen: Observation, finish_s: FloatArray, reference: ReferenceRound | None = None
@@ -161,6 +155,14 @@ class FedRTJoint(FedRTPlus):
             other = coding.earliest(begin_s + gossip.slowest_s(step_seconds(seen)))
             found = min(found, other, key=itemgetter(1))
         return found[0]
+
+
+def _guesses_most(pace: Pace, memory: Memory) -> bool:
+    """Whether most of what follows in the global round is still a guess.
+
+    Then it cannot be told which clusters will be last, and who may send fewer bits.
+    """
+    return len(memory.later_s) < FEWEST and pace.edge_rounds - 1 - pace.r > 1
 
 
 def _worth_s(

@@ -8,7 +8,7 @@ would wait take the least energy.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -34,6 +34,7 @@ from fedrt.cost.round import price
 from fedrt.graph import is_connected
 from fedrt.ledger import Books, Horizon, Pace, ReferenceRound, overspend_j
 from fedrt.plan import ROUNDING, Plan, Status
+from fedrt.policies.base import CONTRACTION_LIMIT, REFERENCE, Needs, with_memory
 from fedrt.world.observation import Observation
 
 FloatArray = NDArray[np.float64]
@@ -45,14 +46,14 @@ LATE = 1e-9
 NOISE = 0.1
 
 
-@dataclass
+@dataclass(frozen=True)
 class Memory:
-    """What the policy remembers of a run. Planning the same rounds again restores it."""
+    """What the policy remembers of a run."""
 
     prices: Prices
-    nominal_s: list[FloatArray] = field(default_factory=list)
+    nominal_s: tuple[FloatArray, ...] = ()
     """Per edge round of this global round: the clusters' times at equal worth."""
-    later_s: list[FloatArray] = field(default_factory=list)
+    later_s: tuple[FloatArray, ...] = ()
     """For each global round, R x C seconds that followed each of its edge rounds."""
     planned_s: FloatArray | None = None
     """For each server, the planned end of the last edge round, in seconds from the run's start."""
@@ -70,15 +71,22 @@ class Memory:
         usual_s = NOISE * self.planned_for_s if pace.is_measured else LATE * np.max(self.planned_s)
         return bool((late_s > usual_s).any())
 
-    def remember(self, pace: Pace, draft: Draft, seen: Observation) -> None:
-        """Remember the times of a plan that is going to be carried out."""
+    def samples_s(self, pace: Pace, nominal_s: FloatArray) -> FloatArray:
+        """Samples of the time that follows this edge round, one per row, for each cluster."""
+        if len(self.later_s) < FEWEST:
+            return guessed_later_s(nominal_s, pace.edge_rounds - 1 - pace.r)
+        return np.array([rest_s[pace.r] for rest_s in self.later_s])
+
+    def with_times(self, pace: Pace, draft: Draft, seen: Observation) -> Memory:
+        """The memory with the times of a plan that is going to be carried out."""
         if draft.nominal_s is None:
-            return
-        self.nominal_s = [*self.nominal_s[: pace.r], draft.nominal_s]
-        if draft.gossip is not None:
-            mixing_s = draft.gossip.slowest_s(step_seconds(seen))
-            rest_s = np.cumsum([mixing_s, *self.nominal_s[:0:-1]], axis=0)[::-1]
-            self.later_s = [*self.later_s, rest_s][-MOST:]
+            return self
+        nominal_s = (*self.nominal_s[: pace.r], draft.nominal_s)
+        if draft.gossip is None:
+            return replace(self, nominal_s=nominal_s)
+        mixing_s = draft.gossip.slowest_s(step_seconds(seen))
+        rest_s = np.cumsum([mixing_s, *nominal_s[:0:-1]], axis=0)[::-1]
+        return replace(self, nominal_s=nominal_s, later_s=(*self.later_s, rest_s)[-MOST:])
 
 
 @dataclass(frozen=True)
@@ -93,7 +101,7 @@ class Draft:
     """The clusters' times at equal worth; None if they are of no use."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class FedRTPlus:
     """The policy `fedrt-plus`. Its switches turn off single parts of it."""
 
@@ -103,23 +111,23 @@ class FedRTPlus:
     """`joint`: with gossip steps and weights; `exact`: links alone; `greedy`: as FedRT does."""
     energy: Literal["paced", "slack", "allowance"] = "paced"
     """`slack`: an equal allowance each round, less where a cluster would wait; `allowance`: all."""
-    memory: Memory | None = field(default=None, repr=False)
 
     @property
-    def uses_contraction_limit(self) -> bool:
-        """Whether the policy needs `Backhaul.contraction_limit`."""
-        return self.links == "joint"
+    def needs(self) -> Needs:
+        """The contraction limit for joint gossip, the reference for pacing."""
+        parts = {CONTRACTION_LIMIT: self.links == "joint", REFERENCE: self.energy == "paced"}
+        return frozenset(need for need, is_needed in parts.items() if is_needed)
 
-    @property
-    def uses_reference(self) -> bool:
-        """Whether the policy needs `Books.reference`."""
-        return self.energy == "paced"
+    def begin(self, devices: int) -> Memory:
+        """What the policy remembers before the first round."""
+        return Memory(Prices.unknown(devices))
 
-    def plan(self, seen: Observation, books: Books) -> Plan:
+    @with_memory
+    def plan(self, seen: Observation, books: Books, memory: Memory) -> tuple[Plan, Memory]:
         pace = books.pace(self.energy_horizon) if self.energy == "paced" else None
         if pace is None or books.reference is None:
-            return self._at_once(seen, books)
-        return self._paced(seen, books, pace, books.reference)
+            return self._at_once(seen, books), memory
+        return self._paced(seen, books, pace, books.reference, memory)
 
     def _at_once(self, seen: Observation, books: Books) -> Plan:
         """The plan of a single decision: least round time in the allowances, then least energy."""
@@ -141,34 +149,37 @@ class FedRTPlus:
         return _plan(seen, allocation, _status(relaxed=relaxed, proven=proven), gossip)
 
     def _paced(
-        self, seen: Observation, books: Books, pace: Pace, reference: ReferenceRound
-    ) -> Plan:
+        self,
+        seen: Observation,
+        books: Books,
+        pace: Pace,
+        reference: ReferenceRound,
+        memory: Memory,
+    ) -> tuple[Plan, Memory]:
         """The plan within a run: least time plus the worth of energy, at prices set by the budgets.
 
         No device has spent more than under FedRT, and no cluster falls further behind FedRT than
         the run is ahead of it.
         """
-        if self.memory is None or (pace.t == 0 and pace.r == 0):
-            self.memory = Memory(Prices.unknown(pace.fleet_size))
-        memory = self.memory
-        memory.late |= reference.slowness is not None or memory.is_late(pace, books.elapsed_s)
-        memory.prices, now = spending(
-            memory.prices, seen, pace, reference, may_use_rest=not memory.late
-        )
-        draft = self._draft(seen, books, pace, reference, now)
+        late = reference.slowness is not None or memory.is_late(pace, books.elapsed_s)
+        memory = replace(memory, late=memory.late or late)
+        prices, now = spending(memory.prices, seen, pace, reference, may_use_rest=not memory.late)
+        draft = self._draft(seen, books, pace, reference, now, memory)
         broken = bool((out_of_reach(seen, reference) & draft.relaxed).any())
         broken |= draft.gossip is not None and not _keeps_limits(seen, draft.gossip)
-        memory.remember(pace, draft, seen)
         plan, cost = draft.plan, price(draft.plan, seen)
         planned_for_s = cost.edge_time_s + cost.backhaul_s
-        memory.planned_s = pace.time_s + books.elapsed_s + planned_for_s
-        memory.planned_for_s = float(planned_for_s.max())
-        memory.prices = adjust(memory.prices, pace, now, cost.energy_j)
+        memory = replace(
+            memory.with_times(pace, draft, seen),
+            planned_s=pace.time_s + books.elapsed_s + planned_for_s,
+            planned_for_s=float(planned_for_s.max()),
+            prices=adjust(prices, pace, now, cost.energy_j),
+        )
         # No later plan can mend it if less is left than computing at f_min takes.
         need_j = (pace.rounds_left - 1.0) * slowest_energy_j(seen)
         left_j = pace.left_j - cost.energy_j
         broken |= bool((left_j < need_j - 1e-9 * np.abs(pace.left_j)).any())
-        return replace(plan, status="best-effort") if broken else plan
+        return replace(plan, status="best-effort") if broken else plan, memory
 
     def _draft(
         self,
@@ -177,9 +188,9 @@ class FedRTPlus:
         pace: Pace,
         reference: ReferenceRound,
         now: Spending,
+        memory: Memory,
     ) -> Draft:
         """The plan for the coming edge round, at given prices of energy and within given caps."""
-        assert self.memory is not None
         # Where nothing less will do, as after a failure that cost more than FedRT: FedRT's plan.
         relaxed = np.zeros(seen.num_edges, dtype=bool)
         otherwise = Allocation(
@@ -187,11 +198,13 @@ class FedRTPlus:
         )
         fleet = PricedFleet(seen, now.price_s_per_j, now.cap_j, otherwise)
         nominal_s = None
-        if self.memory.late:
+        if memory.late:
             allocation, gossip = self._at_full_speed(seen, books, pace, reference, fleet)
         else:
             nominal_s = fleet.at_price(np.full(seen.num_edges, 1.0 / seen.num_edges))
-            allocation, gossip = self._priced(seen, books, pace, reference, fleet, nominal_s)
+            allocation, gossip = self._priced(
+                seen, books, pace, reference, fleet, nominal_s, memory
+            )
             if reference.deadline is not None:
                 # A device that a deadline cuts short saves joules: where FedRT overspends, a plan
                 # that waits for it would overspend more.
@@ -210,11 +223,12 @@ class FedRTPlus:
         reference: ReferenceRound,
         fleet: PricedFleet,
         nominal_s: FloatArray,
+        memory: Memory,
     ) -> tuple[Allocation, RatedGossip | None]:
         """The allocation that trades time against the worth of energy, near the reference."""
         ahead_s = max(reference.time_s - pace.time_s, 0.0)
         if seen.backhaul is None:
-            later_s = self._later_s(pace, nominal_s)
+            later_s = memory.samples_s(pace, nominal_s)
             most_s = reference.elapsed_s + ahead_s - books.elapsed_s
             return (
                 allocate_with_foresight(fleet, books.elapsed_s, nominal_s, later_s, most_s),
@@ -272,13 +286,6 @@ class FedRTPlus:
         end_s = max(latest_s, float(np.max(offset_s + fleet.least_s)))
         allocation, _ = fleet.in_time((end_s - offset_s) * (1 - ROUNDING))
         return allocation, gossip
-
-    def _later_s(self, pace: Pace, nominal_s: FloatArray) -> FloatArray:
-        """Samples of the time that follows this edge round, one per row, for each cluster."""
-        assert self.memory is not None
-        if len(self.memory.later_s) < FEWEST:
-            return guessed_later_s(nominal_s, pace.edge_rounds - 1 - pace.r)
-        return np.array([rest_s[pace.r] for rest_s in self.memory.later_s])
 
     def _gossip(
         self, seen: Observation, finish_s: FloatArray, reference: ReferenceRound | None = None

@@ -13,7 +13,7 @@ concave last term replaced by its tangent, q_n = sqrt(d / (c_n + price)).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from fedrt.control.allocation.shares import Allocation, allocate_at, even_split_hz
 from fedrt.cost.compute import training_energy_j
 from fedrt.cost.uplink import seconds_to_send
-from fedrt.ledger import Books, Horizon
+from fedrt.ledger import Books, Horizon, Pace
 from fedrt.plan import Plan
-from fedrt.policies.base import complete_plan, keep_all_links
+from fedrt.policies.base import complete_plan, keep_all_links, with_memory
 from fedrt.policies.selection import share_of_each
 from fedrt.seeding import stream
 from fedrt.world.observation import Observation
@@ -39,7 +39,26 @@ HALVINGS = 60
 LEAST = 1e-4
 
 
-@dataclass
+@dataclass(frozen=True)
+class Queues:
+    """For each device of the fleet, its virtual queue, and its spending when it was last seen."""
+
+    queue_j: FloatArray
+    spent_j: FloatArray
+
+    def add(self, pace: Pace) -> Queues:
+        """The queues with what devices have spent beyond an equal share of their budgets."""
+        who, limited = pace.device, np.isfinite(pace.budget_j)
+        rounds = pace.most_rounds_left + (pace.t * pace.edge_rounds + pace.r)
+        mean_j = np.where(limited, pace.budget_j, 0.0) / rounds
+        queue_j, spent_j = self.queue_j.copy(), self.spent_j.copy()
+        more_j = pace.spent_j - spent_j[who]
+        queue_j[who] = np.where(limited, np.maximum(queue_j[who] + more_j - mean_j, 0.0), 0.0)
+        spent_j[who] = pace.spent_j
+        return Queues(queue_j, spent_j)
+
+
+@dataclass(frozen=True)
 class LROA:
     """Devices drawn with probabilities that trade time, energy and convergence."""
 
@@ -51,14 +70,16 @@ class LROA:
     """V, the worth of time against energy in the queues."""
     penalty: float = 1.0
     """The worth of even sampling, in median times of the cluster."""
-    queue_j: dict[int, float] = field(default_factory=dict, repr=False)
-    spent_j: dict[int, float] = field(default_factory=dict, repr=False)
-    """By device: what it had spent when it was last seen."""
 
-    def plan(self, seen: Observation, books: Books) -> Plan:
-        if seen.t == 0 and seen.r == 0:
-            self.queue_j, self.spent_j = {}, {}
-        queue_j = self._queues(seen, books)
+    def begin(self, devices: int) -> Queues:
+        """The queues before the first round: empty."""
+        return Queues(np.zeros(devices), np.zeros(devices))
+
+    @with_memory
+    def plan(self, seen: Observation, books: Books, memory: Queues) -> tuple[Plan, Queues]:
+        pace = books.pace(self.energy_horizon)
+        queues = memory if pace is None else memory.add(pace)
+        queue_j = queues.queue_j[seen.device]
         count = share_of_each(seen, self.share)
         draws = np.maximum(count, 1)[seen.edge_of_device]
         # Those who train share the band: a K-th part each.
@@ -72,25 +93,7 @@ class LROA:
             energy_j = training_energy_j(seen, seen.cycles, cpu_hz) + seen.tx_power_w * upload_s
             chance = self._chances(seen, time_s, queue_j * energy_j, chance, draws)
         chosen = _drawn(seen, chance, count)
-        return self._plan(seen, books, chosen, cpu_hz)
-
-    def _queues(self, seen: Observation, books: Books) -> FloatArray:
-        """The virtual queues: what devices have spent beyond an equal share of their budgets."""
-        pace, devices = books.pace(self.energy_horizon), seen.device.tolist()
-        if pace is None:
-            return np.zeros(seen.num_devices)
-        limited = np.isfinite(pace.budget_j)
-        rounds = pace.most_rounds_left + (pace.t * pace.edge_rounds + pace.r)
-        mean_j = np.where(limited, pace.budget_j, 0.0) / rounds
-        found = []
-        for n, spent, mean, is_limited in zip(
-            devices, pace.spent_j.tolist(), mean_j.tolist(), limited.tolist(), strict=True
-        ):
-            more = spent - self.spent_j.get(n, 0.0)
-            queue = max(self.queue_j.get(n, 0.0) + more - mean, 0.0) if is_limited else 0.0
-            self.queue_j[n], self.spent_j[n] = queue, spent
-            found.append(queue)
-        return np.array(found)
+        return self._plan(seen, books, chosen, cpu_hz), queues
 
     def _frequencies(
         self, seen: Observation, queue_j: FloatArray, chance: FloatArray, draws: FloatArray

@@ -8,7 +8,8 @@ allows, and the mixing weight alpha of all links makes the expected contraction 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +49,7 @@ class Sampling:
         return links
 
 
-@dataclass
+@dataclass(frozen=True)
 class Matcha:
     """An even split, and one gossip step over sampled links."""
 
@@ -56,23 +57,24 @@ class Matcha:
     energy_horizon: Horizon = "paper"
     budget: float = 0.5
     """The expected share of the matchings that are used in a round."""
-    known: dict[bytes, Sampling] = field(default_factory=dict, repr=False)
-    """By base graph, which changes where links fail."""
 
     def plan(self, seen: Observation, books: Books) -> Plan:
         plan = even_plan(seen, books, self.energy_horizon, keep_all_links)
         if seen.backhaul is None or seen.num_edges == 1:
             return plan
         base = seen.backhaul.base_graph
-        key = base.tobytes()
-        if key not in self.known:
-            self.known[key] = sampling_of(base, self.budget)
-        sampling = self.known[key]
+        sampling = _sampling(base.tobytes(), len(base), self.budget)
         links = sampling.links(seen.t)
         weights = np.where(links, sampling.weight, 0.0)
         np.fill_diagonal(weights, 1.0 - weights.sum(axis=1))
         gossip = Gossip(links, 1, weights, sampled=True)
         return replace(plan, gossip=gossip)
+
+
+@lru_cache(maxsize=64)
+def _sampling(base: bytes, servers: int, budget: float) -> Sampling:
+    """The sampling of a base graph, which changes where links fail."""
+    return sampling_of(np.frombuffer(base, dtype=bool).reshape(servers, servers), budget)
 
 
 def sampling_of(base: BoolMatrix, budget: float) -> Sampling:

@@ -9,13 +9,14 @@ the same, and what is left of Oort is its view of the system.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.ledger import Books, Horizon
 from fedrt.plan import Plan
+from fedrt.policies.base import with_memory
 from fedrt.policies.selection import (
     even_times_s,
     first_of_each,
@@ -26,6 +27,7 @@ from fedrt.seeding import uniforms
 from fedrt.world.observation import Observation
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 
 SEED = 0
 """Of the draws, which are keyed by the round and the device; the same in every run."""
@@ -36,7 +38,7 @@ EXPLORE, LEAST_EXPLORED, FADES = 0.9, 0.2, 0.98
 BONUS = 0.1
 
 
-@dataclass
+@dataclass(frozen=True)
 class Oort:
     """A share of every cluster by utility."""
 
@@ -46,16 +48,17 @@ class Oort:
     """Of every cluster's devices, how many train."""
     preferred: float = 0.3
     """The quantile of the cluster's times that is the preferred time T."""
-    last: dict[int, int] = field(default_factory=dict, repr=False)
-    """By device: the last edge round in which it was chosen, counted from 1."""
 
-    def plan(self, seen: Observation, books: Books) -> Plan:
-        if seen.t == 0 and seen.r == 0:
-            self.last = {}
+    def begin(self, devices: int) -> IntArray:
+        """For each device, the last edge round in which it was chosen, counted from 1: none."""
+        return np.zeros(devices, dtype=np.int64)
+
+    @with_memory
+    def plan(self, seen: Observation, books: Books, memory: IntArray) -> tuple[Plan, IntArray]:
         now = self.round_number(seen, books)
         allowance_j = books.allowance_j(self.energy_horizon)
         time_s = even_times_s(seen, allowance_j)
-        last = np.array([self.last.get(n, 0) for n in seen.device.tolist()])
+        last = memory[seen.device]
         tried = last > 0
         count = share_of_each(seen, self.share)
         explored = max(EXPLORE * FADES ** (now - 1), LEAST_EXPLORED)
@@ -69,8 +72,9 @@ class Oort:
         utility = self._utility(seen, time_s, last, now)
         order = np.where(fresh, np.inf, np.where(tried, -utility, np.finfo(np.float64).max))
         chosen = fresh | first_of_each(seen, order, count - new)
-        self.last |= dict.fromkeys(seen.device[chosen].tolist(), now)
-        return plan_for(seen, books, allowance_j, chosen)
+        after = memory.copy()
+        after[seen.device[chosen]] = now
+        return plan_for(seen, books, allowance_j, chosen), after
 
     def round_number(self, seen: Observation, books: Books) -> int:
         """The number of this edge round, from 1."""
@@ -79,7 +83,7 @@ class Oort:
         return seen.t * per_round + seen.r + 1
 
     def _utility(
-        self, seen: Observation, time_s: FloatArray, last: NDArray[np.int64], now: int
+        self, seen: Observation, time_s: FloatArray, last: IntArray, now: int
     ) -> FloatArray:
         bonus = np.sqrt(BONUS * np.log(max(now, 2)) / np.maximum(last, 1))
         parts = np.split(time_s, seen.first_device[1:-1])

@@ -9,7 +9,7 @@ gets. Devices with a good channel for once are preferred, and none is forgotten.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fedrt.control.allocation.shares import allocate_at, even_split_hz
 from fedrt.ledger import Books, Horizon
 from fedrt.plan import Plan
-from fedrt.policies.base import complete_plan, keep_all_links
+from fedrt.policies.base import complete_plan, keep_all_links, with_memory
 from fedrt.world.observation import Observation
 
 FloatArray = NDArray[np.float64]
@@ -29,32 +29,34 @@ LEAST = 0.5
 HALVINGS = 100
 
 
-@dataclass
+@dataclass(frozen=True)
 class ProportionalFair:
     """Bandwidth by the proportionally fair rule, the highest frequency that fits, every link."""
 
     name: str = "proportional-fair"
     energy_horizon: Horizon = "paper"
-    mean: dict[int, float] = field(default_factory=dict, repr=False)
-    """By device: the mean of its rates, in nats per second."""
 
-    def plan(self, seen: Observation, books: Books) -> Plan:
-        if seen.t == 0 and seen.r == 0:
-            self.mean = {}
+    def begin(self, devices: int) -> FloatArray:
+        """For each device, the mean of its rates in nats per second; NaN before its first."""
+        return np.full(devices, np.nan)
+
+    @with_memory
+    def plan(self, seen: Observation, books: Books, memory: FloatArray) -> tuple[Plan, FloatArray]:
         efficiency = np.log1p(seen.snr)
         even_hz = even_split_hz(seen)
-        first = (efficiency * even_hz).tolist()
-        devices = seen.device.tolist()
-        mean = np.array([self.mean.get(n, r) for n, r in zip(devices, first, strict=True)])
+        mean = memory[seen.device]
+        mean = np.where(np.isnan(mean), efficiency * even_hz, mean)
         bandwidth_hz = even_hz
         if seen.laws.block_hz is None and seen.num_devices:
             bandwidth_hz = fair_hz(seen, efficiency, (WINDOW - 1) * mean)
         rate = efficiency * bandwidth_hz
-        self.mean |= dict(zip(devices, ((1 - 1 / WINDOW) * mean + rate / WINDOW), strict=True))
+        after = memory.copy()
+        after[seen.device] = (1 - 1 / WINDOW) * mean + rate / WINDOW
         allocation = allocate_at(seen, bandwidth_hz, books.allowance_j(self.energy_horizon))
-        return complete_plan(
+        plan = complete_plan(
             seen, books, allocation, links=keep_all_links, allocation_is_optimal=False
         )
+        return plan, after
 
 
 def fair_hz(seen: Observation, efficiency: FloatArray, before: FloatArray) -> FloatArray:

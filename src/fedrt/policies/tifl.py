@@ -8,13 +8,14 @@ accuracy of every tier, which policies here are not told.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.ledger import Books, Horizon
 from fedrt.plan import Plan
+from fedrt.policies.base import with_memory
 from fedrt.policies.selection import even_times_s, plan_for
 from fedrt.seeding import uniforms
 from fedrt.world.observation import Observation
@@ -25,32 +26,40 @@ SEED = 0
 """Of the draws, which are keyed by the round and the edge server; the same in every run."""
 
 
-@dataclass
+@dataclass(frozen=True)
+class Profile:
+    """For each device of the fleet, the sum of its response times so far, and their number."""
+
+    total_s: FloatArray
+    count: NDArray[np.int64]
+
+    def add(self, who: NDArray[np.int64], time_s: FloatArray) -> Profile:
+        """The profile with the response times of another edge round."""
+        total_s, count = self.total_s.copy(), self.count.copy()
+        total_s[who] += time_s
+        count[who] += 1
+        return Profile(total_s, count)
+
+
+@dataclass(frozen=True)
 class TiFL:
     """In every cluster the devices of one tier, drawn anew in every edge round."""
 
     name: str = "tifl"
     energy_horizon: Horizon = "paper"
     tiers: int = 5
-    sums: dict[int, tuple[float, int]] = field(default_factory=dict, repr=False)
-    """By device: the sum of its response times so far, and their number."""
 
-    def plan(self, seen: Observation, books: Books) -> Plan:
-        if seen.t == 0 and seen.r == 0:
-            self.sums = {}
+    def begin(self, devices: int) -> Profile:
+        """The profile before the first round."""
+        return Profile(np.zeros(devices), np.zeros(devices, dtype=np.int64))
+
+    @with_memory
+    def plan(self, seen: Observation, books: Books, memory: Profile) -> tuple[Plan, Profile]:
         allowance_j = books.allowance_j(self.energy_horizon)
-        profile_s = self._profile_s(seen, even_times_s(seen, allowance_j))
+        profile = memory.add(seen.device, even_times_s(seen, allowance_j))
+        profile_s = (profile.total_s / np.maximum(profile.count, 1))[seen.device]
         chosen = tier_of_each(seen, profile_s, self.tiers) == self._drawn(seen)[seen.edge_of_device]
-        return plan_for(seen, books, allowance_j, chosen)
-
-    def _profile_s(self, seen: Observation, time_s: FloatArray) -> FloatArray:
-        """The mean response time of each device up to now."""
-        means = []
-        for device, now_s in zip(seen.device.tolist(), time_s.tolist(), strict=True):
-            total_s, count = self.sums.get(device, (0.0, 0))
-            self.sums[device] = (total_s + now_s, count + 1)
-            means.append((total_s + now_s) / (count + 1))
-        return np.array(means)
+        return plan_for(seen, books, allowance_j, chosen), profile
 
     def _drawn(self, seen: Observation) -> NDArray[np.int64]:
         """The tier that each edge server draws."""

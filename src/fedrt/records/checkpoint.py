@@ -1,9 +1,9 @@
 """Checkpoints and records of rounds, from which a stopped run is resumed bit for bit.
 
-A checkpoint holds the models after a global round. A record holds what was observed, planned and
-what happened in a round (`records.records`). On resuming, the rounds before the checkpoint are read
-from their records, which restores ledger, tables and the policy's own state bit for bit, and
-training continues from there.
+A checkpoint holds the models after a global round, and what the policy remembers (`runs.plain`). A
+record holds what was observed, planned and what happened in a round (`records.records`). On
+resuming, the rounds before the checkpoint are read from their records, which restores ledger and
+tables bit for bit, and training continues from there.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from fedrt.errors import InputError
 from fedrt.records.compact import compact, expanded
 from fedrt.records.records import BadRecordError, RunSize, packed, unpacked
+from fedrt.runs.plain import is_plain
 from fedrt.runs.rounds import PastEdgeRound
 from fedrt.system.files import make_folder, write_arrays
 from fedrt.system.inputs import read_arrays
@@ -183,6 +184,7 @@ def _read_record(folder: Path, t: int, size: RunSize) -> Record:
 def _read(path: Path, names: Set[str] | None = None) -> dict[str, NDArray[Any]]:
     """All arrays of a file, whose checksums are verified."""
     arrays = read_arrays(path)
-    if names is not None and not names - EARLIER <= arrays.keys() <= names | LATER:
+    later = LATER | {name for name in arrays if is_plain(name)}
+    if names is not None and not names - EARLIER <= arrays.keys() <= names | later:
         raise InputError(f"{path}: cannot be read: it holds {', '.join(arrays) or 'nothing'}")
     return arrays

@@ -286,7 +286,7 @@ def _read_json(path: Path) -> Any:
 def environment() -> dict[str, Any]:
     """Versions, commit, machine and how busy it is, by which a result can be traced.
 
-    The load averages are those of one, five and fifteen minutes.
+    The load averages are those of one, five and fifteen minutes; where a system has none, None.
     """
     libraries = {}
     for name in LIBRARIES:
@@ -303,14 +303,21 @@ def environment() -> dict[str, Any]:
         "system": platform.platform(),
         "processor": processor(),
         "cores": os.cpu_count(),
-        "load_average": [round(load, 2) for load in os.getloadavg()],
+        "load_average": load_average(),
         "nice": niceness(),
     }
 
 
-def niceness() -> int:
-    """How far this process lets others go first, from -20 to 19."""
-    return os.getpriority(os.PRIO_PROCESS, 0)
+def load_average() -> list[float] | None:
+    """The machine's load averages; None on systems that have none."""
+    if not hasattr(os, "getloadavg"):
+        return None
+    return [round(load, 2) for load in os.getloadavg()]
+
+
+def niceness() -> int | None:
+    """How far this process lets others go first, from -20 to 19; None on systems without it."""
+    return os.getpriority(os.PRIO_PROCESS, 0) if hasattr(os, "getpriority") else None
 
 
 def source_digest(package: Path | None = None) -> str:

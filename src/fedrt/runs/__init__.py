@@ -12,19 +12,21 @@ if TYPE_CHECKING:
     from fedrt.runs.executor import Models as Models
     from fedrt.runs.executor import SimulatedExecutor as SimulatedExecutor
     from fedrt.runs.loop import make_world as make_world
-    from fedrt.runs.loop import open_ledger as open_ledger
     from fedrt.runs.loop import run_rounds as run_rounds
     from fedrt.runs.loop import simulate_rounds as simulate_rounds
     from fedrt.runs.rounds import EdgeRound as EdgeRound
     from fedrt.runs.rounds import GlobalRound as GlobalRound
     from fedrt.runs.rounds import PastEdgeRound as PastEdgeRound
+    from fedrt.runs.state import RunState as RunState
+    from fedrt.runs.state import open_ledger as open_ledger
 else:
     __getattr__, __dir__, __all__ = export(
         __name__,
         {
             "belief": "Belief",
             "executor": "Executor Models SimulatedExecutor",
-            "loop": "make_world open_ledger run_rounds simulate_rounds",
+            "loop": "make_world run_rounds simulate_rounds",
             "rounds": "EdgeRound GlobalRound PastEdgeRound",
+            "state": "RunState open_ledger",
         },
     )

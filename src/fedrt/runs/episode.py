@@ -1,22 +1,19 @@
-"""A run without training that is carried out step by step, for whoever brings the plans.
-
-The loop of `runs.loop` asks a policy; here the caller looks, decides and hands in a plan.
-"""
+"""A run without training that is carried out step by step, for whoever brings the plans."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from fedrt.control.topology.consensus import see_backhaul
 from fedrt.errors import InputError
-from fedrt.ledger import PartOfBooks
+from fedrt.ledger import Ledger, PartOfBooks
 from fedrt.plan import Plan, plan_problems
+from fedrt.policies import Policy
+from fedrt.policies.base import Needs, ask, first_memory, needs_of
 from fedrt.rounds import Outcome
-from fedrt.runs.belief import Belief
 from fedrt.runs.executor import SimulatedExecutor
-from fedrt.runs.loop import open_ledger
+from fedrt.runs.state import RunState
 from fedrt.world.observation import Observation
 from fedrt.world.simulated import SimulatedWorld
 
@@ -24,16 +21,36 @@ from fedrt.world.simulated import SimulatedWorld
 class Episode:
     """One run in a simulated world: what is observed now, and the books up to now."""
 
-    def __init__(self, world: SimulatedWorld) -> None:
+    def __init__(self, world: SimulatedWorld, needs: Needs = frozenset()) -> None:
         self.world, self._executor = world, SimulatedExecutor(world)
-        self.ledger = open_ledger(world)
-        self._belief = Belief.first(world.base_graph, self._executor.start)
-        self.seen = self._look()
+        self._begin(needs)
+
+    def _begin(self, needs: Needs) -> None:
+        self.needs, self.state = needs, RunState.begin(self.world, needs, self._executor.start)
+        self.point = self.state.observe(self.world)
+        self._memories: dict[int, tuple[Policy, Any]] = {}
+        """What policies remember, by their identity, before and after the coming edge round."""
+        self._next: dict[int, tuple[Policy, Any]] = {}
 
     @property
     def ended(self) -> bool:
         """Whether the last edge round of the run is over."""
-        return self.ledger.t >= self.ledger.global_rounds
+        return self.state.ended
+
+    @property
+    def seen(self) -> Observation:
+        """What is observed of the coming edge round."""
+        return self.point.seen
+
+    @property
+    def books(self) -> PartOfBooks:
+        """What a policy may know of the past."""
+        return self.point.books
+
+    @property
+    def ledger(self) -> Ledger:
+        """What has been spent up to now."""
+        return self.state.ledger
 
     @property
     def time_s(self) -> float:
@@ -41,19 +58,30 @@ class Episode:
         return self.ledger.time_s + float(self.ledger.elapsed_s.max())
 
     @property
-    def books(self) -> PartOfBooks:
-        """What a policy may know of the past."""
-        return PartOfBooks(self.ledger, self.seen.device)
+    def overspent_j(self) -> float:
+        """The joules that devices have spent beyond their budgets."""
+        return float(np.sum(self.ledger.overspent_j))
 
-    def _look(self) -> Observation:
-        ledger = self.ledger
-        seen = self.world.observe(ledger.t, ledger.r)
-        if ledger.r < ledger.edge_rounds - 1:
-            return seen
-        bps = self.world.backhaul_bps(ledger.t)
-        self._belief = self._belief.update(bps > 0)
-        believed = self._belief.distances.believed
-        return replace(seen, backhaul=see_backhaul(self.world.scenario, bps, believed))
+    def plan_of(self, policy: Policy) -> Plan:
+        """What a policy plans for the coming edge round.
+
+        One that needs more than others (`policy.needs`) has to be asked in the first edge round, as
+        some of it is made from all rounds of a run.
+        """
+        more = needs_of(policy) - self.needs
+        if more:
+            if (self.ledger.t, self.ledger.r) != (0, 0):
+                words = ", ".join(sorted(more))
+                raise InputError(
+                    f"policy {policy.name}: needs {words}: ask it for plans from the first edge"
+                    " round of the episode on"
+                )
+            self._begin(self.needs | more)
+        first = (policy, first_memory(policy, self.world.fleet.num_devices))
+        _, memory = self._memories.get(id(policy), first)
+        plan, memory = ask(policy, self.seen, self.books, memory)
+        self._next[id(policy)] = (policy, memory)
+        return plan
 
     def step(self, plan: Plan) -> Outcome:
         """Carry out the plan of the observed edge round, charge it and go on to the next."""
@@ -63,15 +91,8 @@ class Episode:
         if problems:
             raise InputError(problems)
         outcome = self._executor.run(self.seen, plan)
-        self.ledger = self.ledger.charge(outcome)
-        self._belief = self._belief.after(outcome)
-        if plan.gossip is not None:
-            self._belief = self._belief.after_gossip(plan.gossip.links)
+        self.state = self.point.after(plan, outcome)
+        self._memories |= self._next
         if not self.ended:
-            self.seen = self._look()
+            self.point = self.state.observe(self.world)
         return outcome
-
-    @property
-    def overspent_j(self) -> float:
-        """The joules that devices have spent beyond their budgets."""
-        return float(np.sum(self.ledger.overspent_j))

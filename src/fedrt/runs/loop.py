@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.control.allocation.limits import broken_limits
-from fedrt.control.coding.menu import menu_of
-from fedrt.control.topology.consensus import see_backhaul
 from fedrt.cost.round import price
 from fedrt.errors import InfeasibleError
-from fedrt.ledger import Horizon, Ledger, PartOfBooks
+from fedrt.ledger import Ledger
 from fedrt.plan import Plan
 from fedrt.policies import Policy
-from fedrt.policies.base import ask, chooses_codecs, uses_contraction_limit
+from fedrt.policies.base import ask, is_pure
 from fedrt.rounds import Outcome, as_planned
-from fedrt.runs.belief import Belief
 from fedrt.runs.executor import Executor, Models, SimulatedExecutor
-from fedrt.runs.least_codecs import LeastCodecs
-from fedrt.runs.reference import Reference, contraction_limit, reference_for
 from fedrt.runs.rounds import EdgeRound, GlobalRound, PastEdgeRound
-from fedrt.runs.suspensions import Suspensions
+from fedrt.runs.state import DecisionPoint, RunState
 from fedrt.scenario import Scenario
 from fedrt.system.extras import need
-from fedrt.world.observation import Backhaul, Menu, Observation
+from fedrt.world.observation import Observation
 from fedrt.world.simulated import SimulatedWorld
 from fedrt.world.world import World
 
@@ -36,6 +31,8 @@ FloatArray = NDArray[np.float64]
 
 Past = Sequence[Sequence[PastEdgeRound]]
 """The edge rounds of all global rounds that have ended."""
+Restore = Callable[[RunState], RunState]
+"""Gives a state what was saved of it."""
 
 
 def make_world(scenario: Scenario, seed: int, data_dir: Path | None = None) -> SimulatedWorld:
@@ -55,67 +52,42 @@ def simulate_rounds(
     return run_rounds(world, policy, SimulatedExecutor(world, models))
 
 
-def open_ledger(world: World) -> Ledger:
-    """The ledger of a run before its first round."""
-    rounds, horizon = world.scenario.rounds, world.scenario.control.energy_horizon
-    return Ledger.open(
-        world.fleet.energy_budget_j,
-        world.fleet.num_edges,
-        rounds.global_rounds,
-        rounds.edge_rounds,
-        None if horizon == "policy" else cast(Horizon, horizon),
-        world.participation,
-    )
-
-
 def run_rounds(
     world: World,
     policy: Policy,
     executor: Executor,
     *,
     past: Past = (),
-    ledger: Ledger | None = None,
-    belief: Belief | None = None,
-    least: LeastCodecs | None = None,
-    suspended: Suspensions | None = None,
+    state: RunState | None = None,
+    restore: Restore | None = None,
 ) -> Iterator[GlobalRound]:
     """Yield every global round of a run, one after the other.
 
-    Rounds in `past` have ended: the policy plans them again, which restores whatever it remembers,
-    and everything else is taken from there. With a ledger, a belief, least codecs and suspensions
-    of earlier rounds the run continues after those.
+    Rounds in `past` have ended and are taken from there; `restore` then gives the state what was
+    saved of it. Without `restore` the policy plans them again, and so does a user's own that may
+    remember rounds in itself. With a state of earlier rounds the run continues after those.
     """
-    ledger = open_ledger(world) if ledger is None else ledger
-    belief = Belief.first(world.base_graph, executor.start) if belief is None else belief
-    least = LeastCodecs.first(world) if least is None else least
-    suspended = Suspensions.first(world) if suspended is None else suspended
     if world.scenario.control.budgets == "strict":
         _refuse_hopeless_budgets(world)
-    menu = menu_of(world.scenario) if chooses_codecs(policy) else None
-    run = _Run(world, policy, executor, reference_for(policy, world, ledger), past, menu)
-    for t in range(ledger.t, world.scenario.rounds.global_rounds):
-        began_at_s, done = ledger.time_s, []
-        for r in range(world.scenario.rounds.edge_rounds - 1):
-            done.append(run.edge_round(t, r, ledger, least, suspended))
-            ledger, belief = done[-1].after, belief.after(done[-1].outcome)
-            least = least.after(done[-1].outcome)
-            suspended = suspended.after(done[-1].seen, done[-1].outcome)
-        bps = run.backhaul_bps(t)
-        belief = belief.update(bps > 0)
-        distances, error = belief.distances, belief.mean_error
-        backhaul = see_backhaul(world.scenario, bps, distances.believed, world.gossip_latency_s)
-        last_r = world.scenario.rounds.edge_rounds - 1
-        done.append(run.edge_round(t, last_r, ledger, least, suspended, backhaul))
-        last = done[-1]
-        least = least.after(last.outcome)
-        suspended = suspended.after(last.seen, last.outcome)
-        ledger, belief = last.after, belief.after(last.outcome).after_gossip(last.gossip.links)
-        metrics = dict(last.outcome.metrics)
+    if state is None:
+        state = RunState.of_policy(world, policy, executor.start)
+    run = _Run(world, policy, executor, past, restore is None or not is_pure(policy))
+    while not state.ended:
+        before, done = state.ledger, []
+        while True:
+            point, turn, state = run.edge_round(state)
+            done.append(turn)
+            if state.ledger.t > before.t:
+                break
+        if restore is not None and state.ledger.t == len(past):
+            state = restore(state)
+        metrics = dict(turn.outcome.metrics)
         if metrics:
-            metrics["distance_error"] = error
-        time_s = ledger.time_s - began_at_s
-        states = (distances, metrics, belief, least, suspended)
-        yield GlobalRound(tuple(done), time_s, ledger.time_s, *states)
+            metrics["distance_error"] = point.state.belief.mean_error
+        ends_at_s = state.ledger.time_s
+        distances = point.state.belief.distances
+        time_s = ends_at_s - before.time_s
+        yield GlobalRound(tuple(done), time_s, ends_at_s, distances, metrics, state)
 
 
 @dataclass(frozen=True)
@@ -125,58 +97,34 @@ class _Run:
     world: World
     policy: Policy
     executor: Executor
-    reference: Reference | None
     past: Past
-    menu: Menu | None
+    replans: bool
+    """Whether the policy plans the rounds of the past again."""
 
-    def edge_round(
-        self,
-        t: int,
-        r: int,
-        ledger: Ledger,
-        least: LeastCodecs,
-        suspended: Suspensions,
-        backhaul: Backhaul | None = None,
-    ) -> EdgeRound:
-        """Observe, plan, carry out and charge one edge round; a backhaul marks the last one."""
-        over = self.past[t][r] if t < len(self.past) else None
-        if over is None:
-            seen = suspended.seen(self.world.observe(t, r))
-            seen = least.seen(replace(seen, backhaul=backhaul))
-        else:
-            seen = over.seen
-        seen = self._with_menu(seen)
-        beside = None if self.reference is None else self.reference.plan(seen)
-        if over is None:
-            seen = self._with_contraction_limit(seen)
-        books = PartOfBooks(ledger, seen.device, beside)
-        plan = ask(self.policy, seen, books, f", global round {t}, edge round {r}")
-        allowance_j = books.allowance_j(self.policy.energy_horizon)
-        if over is None:
-            outcome = self._run(seen, plan, allowance_j, ledger)
-        else:
-            plan, outcome = over.plan, over.outcome
-        if self.reference is not None:
-            self.reference.charge(seen, outcome.failures)
-        return EdgeRound(seen, plan, outcome, allowance_j, ledger.charge(outcome))
-
-    def backhaul_bps(self, t: int) -> FloatArray:
-        """The link speeds in global round t, from the records or from the world."""
+    def edge_round(self, state: RunState) -> tuple[DecisionPoint, EdgeRound, RunState]:
+        """Observe, plan, carry out and charge one edge round, or take it from the past."""
+        t, r = state.ledger.t, state.ledger.r
         if t < len(self.past):
-            backhaul = self.past[t][-1].seen.backhaul
-            assert backhaul is not None
-            return backhaul.bps
-        return self.world.backhaul_bps(t)
+            over = self.past[t][r]
+            point = state.recall(over.seen, replans=self.replans)
+            memory = self._ask(point)[1] if self.replans else state.memory
+            return self._ended(point, over.plan, over.outcome, memory)
+        point = state.observe(self.world)
+        plan, memory = self._ask(point)
+        allowance_j = point.books.allowance_j(self.policy.energy_horizon)
+        outcome = self._run(point.seen, plan, allowance_j, state.ledger)
+        return self._ended(point, plan, outcome, memory)
 
-    def _with_menu(self, seen: Observation) -> Observation:
-        """What is observed, with the menu of codecs for a policy that chooses them."""
-        return seen if self.menu is None else replace(seen, menu=self.menu)
+    def _ask(self, point: DecisionPoint) -> tuple[Plan, Any]:
+        when = f", global round {point.seen.t}, edge round {point.seen.r}"
+        return ask(self.policy, point.seen, point.books, point.state.memory, when)
 
-    def _with_contraction_limit(self, seen: Observation) -> Observation:
-        if seen.backhaul is None or not uses_contraction_limit(self.policy):
-            return seen
-        rho = contraction_limit(self.world.scenario, self.reference)
-        return replace(seen, backhaul=replace(seen.backhaul, contraction_limit=rho))
+    def _ended(
+        self, point: DecisionPoint, plan: Plan, outcome: Outcome, memory: Any
+    ) -> tuple[DecisionPoint, EdgeRound, RunState]:
+        allowance_j = point.books.allowance_j(self.policy.energy_horizon)
+        after = point.after(plan, outcome, memory)
+        return point, EdgeRound(point.seen, plan, outcome, allowance_j, after.ledger), after
 
     def _run(
         self, seen: Observation, plan: Plan, allowance_j: FloatArray, ledger: Ledger

@@ -19,19 +19,18 @@ from fedrt.cost.outcome import Deadline, failure_rules, simulate
 from fedrt.cost.round import global_round_time_s, price
 from fedrt.ledger import Ledger, PartOfBooks, ReferenceRound
 from fedrt.plan import Plan
-from fedrt.policies.base import Policy, uses_contraction_limit, uses_reference
+from fedrt.policies.base import CONTRACTION_LIMIT, REFERENCE, Needs
 from fedrt.policies.fedrt import FedRT
 from fedrt.scenario import Scenario
 from fedrt.world.faults import Failures
 from fedrt.world.observation import Observation
-from fedrt.world.world import World
 
 FloatArray = NDArray[np.float64]
 
 LEAST_RHO = 1e-9
 
 
-@dataclass
+@dataclass(frozen=True)
 class Reference:
     """The policy `fedrt` in the same world: its ledger, its contraction, and slow devices."""
 
@@ -41,29 +40,30 @@ class Reference:
     contraction: float = 1.0
     """zeta^psi of its plan for the last edge round that it has planned."""
     planned: Plan | None = None
-    """Its plan for the present edge round."""
+    """Its plan for the present edge round; None between two of them."""
 
-    def plan(self, seen: Observation) -> ReferenceRound:
-        """Plan the coming edge round; return what is known of the reference before it begins."""
-        self.planned = FedRT().plan(seen, PartOfBooks(self.ledger, seen.device))
-        found = reference_round(self.ledger, seen, self.planned, self.scenario.control.mixing)
-        self.contraction = found.contraction
+    def plan(self, seen: Observation) -> tuple[Reference, ReferenceRound]:
+        """The reference with its plan for the coming edge round, and what is known of it before."""
+        planned = FedRT().plan(seen, PartOfBooks(self.ledger, seen.device))
+        found = reference_round(self.ledger, seen, planned, self.scenario.control.mixing)
+        after = replace(self, planned=planned, contraction=found.contraction)
         deadline = failure_rules(self.scenario).deadline
         if not self._has_stragglers:
-            return found if deadline == Deadline() else replace(found, deadline=deadline)
-        return replace(
-            found, deadline=deadline, slowness=self.slowness.expected(seen.device, deadline)
-        )
+            return after, found if deadline == Deadline() else replace(found, deadline=deadline)
+        slowness = self.slowness.expected(seen.device, deadline)
+        return after, replace(found, deadline=deadline, slowness=slowness)
 
-    def charge(self, seen: Observation, failures: Failures | None) -> None:
-        """Charge the reference for its plan, once it is known which devices failed."""
-        assert self.planned is not None
-        rules = failure_rules(self.scenario)
-        self.ledger = self.ledger.charge(simulate(self.planned, seen, failures, rules))
+    def after(self, seen: Observation, failures: Failures | None) -> Reference:
+        """The reference after the edge round, once it is known which devices failed."""
+        if self.planned is None:  # a round that is not planned again
+            return self
+        outcome = simulate(self.planned, seen, failures, failure_rules(self.scenario))
+        slowness = self.slowness
         if self._has_stragglers and failures is not None:
             # Late devices report too, silent ones do not.
             heard = ~failures.silent
-            self.slowness.add(seen.device[heard], 1.0 / failures.cpu_fraction[heard])
+            slowness = slowness.add(seen.device[heard], 1.0 / failures.cpu_fraction[heard])
+        return replace(self, ledger=self.ledger.charge(outcome), slowness=slowness, planned=None)
 
     @property
     def _has_stragglers(self) -> bool:
@@ -99,20 +99,9 @@ def reference_round(before: Ledger, seen: Observation, plan: Plan, mixing: str) 
     )
 
 
-def reference_for(policy: Policy, world: World, ledger: Ledger) -> Reference | None:
-    """The reference for a policy that asks for it or for its contraction limit, else None."""
-    own_limit = uses_contraction_limit(policy) and isinstance(
-        world.scenario.control.contraction_limit, str
-    )
-    if not (own_limit or uses_reference(policy)):
+def reference_for(needs: Needs, scenario: Scenario, ledger: Ledger) -> Reference | None:
+    """The reference for a policy that needs it or its contraction limit, else None."""
+    its_limit = CONTRACTION_LIMIT in needs and isinstance(scenario.control.contraction_limit, str)
+    if not (its_limit or REFERENCE in needs):
         return None
-    return Reference(world.scenario, ledger, SlownessSeen.nothing(len(ledger.spent_j)))
-
-
-def contraction_limit(scenario: Scenario, reference: Reference | None) -> float:
-    """The contraction limit rho of the coming round: the scenario's, or that of the reference."""
-    given = scenario.control.contraction_limit
-    if not isinstance(given, str):
-        return given
-    assert reference is not None
-    return reference.contraction
+    return Reference(scenario, ledger, SlownessSeen.nothing(len(ledger.spent_j)))

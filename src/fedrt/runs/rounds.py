@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from fedrt.ledger import Ledger
 from fedrt.plan import Gossip, Plan
 from fedrt.rounds import Outcome, RoundCost
-from fedrt.runs.belief import Belief, Distances
-from fedrt.runs.least_codecs import LeastCodecs
-from fedrt.runs.suspensions import Suspensions
+from fedrt.runs.belief import Distances
+from fedrt.runs.state import RunState
 from fedrt.world.observation import Backhaul, Observation
 
 FloatArray = NDArray[np.float64]
@@ -74,12 +73,8 @@ class GlobalRound:
     """The consensus distances when the links were chosen."""
     metrics: Mapping[str, float]
     """Metrics of training, such as loss and accuracies; empty without training."""
-    belief: Belief
-    """The coordinator's belief about distances after the round."""
-    least: LeastCodecs
-    """The least codecs that devices may use after the round."""
-    suspended: Suspensions
-    """The devices that are left out after the round."""
+    state: RunState
+    """The state of the run after the round."""
 
     @property
     def last(self) -> EdgeRound:

@@ -35,8 +35,13 @@ class Suspensions:
     @staticmethod
     def first(world: World) -> Suspensions:
         """No device is left out at the start."""
-        none = np.zeros(world.fleet.num_devices, dtype=np.int64)
-        return Suspensions(none, none, none, world.scenario.rounds.edge_rounds)
+        return Suspensions.of(world.fleet.num_devices, world.scenario.rounds.edge_rounds)
+
+    @staticmethod
+    def of(devices: int, edge_rounds: int) -> Suspensions:
+        """No device of so many is left out."""
+        none = np.zeros(devices, dtype=np.int64)
+        return Suspensions(none, none, none, edge_rounds)
 
     def after(self, seen: Observation, outcome: Outcome) -> Suspensions:
         """The same after an edge round."""

@@ -25,6 +25,11 @@ def import_paths(scenario: Scenario) -> dict[str, str]:
         chosen = getattr(learning, name)
         if isinstance(chosen, Custom):
             found[f"learning.{name}"] = chosen.kind
+    for number, entry in enumerate(learning.update or ()):
+        if isinstance(entry, Custom):
+            found[f"learning.update[{number}]"] = entry.kind
+    for number, name in enumerate(scenario.control.codecs or ()):
+        found[f"control.codecs[{number}]"] = name
     for name in PROCESSES:
         settings = getattr(scenario, name.removesuffix(".kind"))
         if isinstance(settings, Custom):
@@ -37,7 +42,7 @@ def training_paths(scenario: Scenario) -> list[str]:
     return [
         path
         for name, path in import_paths(scenario).items()
-        if name.startswith("learning.") and name != "learning.dataset"
+        if name.startswith(("learning.", "control.")) and name != "learning.dataset"
     ]
 
 

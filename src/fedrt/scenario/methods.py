@@ -1,12 +1,13 @@
-"""The settings of what `[learning]` names: optimisers, schedules, tasks, partitions and so on."""
+"""The settings of what `[learning]` names: schedules, partitions and so on, and their limits."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 from fedrt.scenario.tables.fields import setting
-from fedrt.validation import Either, Flag, Listed, OneOf, Real, Whole
+from fedrt.validation import Either, Listed, OneOf, Real, Whole
 
 DECAY = Real(least=0, most=1e3)
 SHARE = Real(least=0, most=0.999999)
@@ -26,53 +27,16 @@ ROUNDS = Whole(0, 1_000_000)
 
 
 @dataclass(frozen=True)
-class SgdOptions:
-    """Stochastic gradient descent with `learning.momentum`."""
-
-    kind: ClassVar[str] = "sgd"
-    nesterov: bool = setting(Flag(), False)
-    """Whether the gradient is that of the point to which the velocity leads."""
-    weight_decay: float = setting(DECAY, 0.0)
-    """Added to the gradient, times the parameters."""
-
-
-@dataclass(frozen=True)
-class AdamOptions:
-    """Adam: steps by a running mean of gradients over the root of one of their squares."""
-
-    kind: ClassVar[str] = "adam"
-    beta1: float = setting(SHARE, 0.9)
-    """What the mean of gradients keeps from one step to the next."""
-    beta2: float = setting(SHARE, 0.999)
-    """What the mean of their squares keeps."""
-    epsilon: float = setting(EPSILON, 1e-8)
-    """Added to the root by which a step is divided."""
-    weight_decay: float = setting(DECAY, 0.0)
-    """Added to the gradient, times the parameters."""
-
-
-@dataclass(frozen=True)
-class AdamWOptions:
-    """Adam whose weight decay shrinks the parameters themselves, whatever their gradients."""
-
-    kind: ClassVar[str] = "adamw"
-    beta1: float = setting(SHARE, 0.9)
-    """What the mean of gradients keeps from one step to the next."""
-    beta2: float = setting(SHARE, 0.999)
-    """What the mean of their squares keeps."""
-    epsilon: float = setting(EPSILON, 1e-8)
-    """Added to the root by which a step is divided."""
-    weight_decay: float = setting(DECAY, 0.01)
-    """The share of the parameters that a step takes away, times the learning rate."""
-
-
-@dataclass(frozen=True)
 class ConstantSchedule:
     """The learning rate of the scenario in every global round."""
 
     kind: ClassVar[str] = "constant"
     warm_up_rounds: int = setting(ROUNDS, 0)
     """Global rounds over which the rate rises evenly to its full value."""
+
+    def share(self, t: int, rounds: int) -> float:
+        """What the rate is multiplied by in global round t of so many, after the warm-up."""
+        return 1.0
 
 
 @dataclass(frozen=True)
@@ -87,6 +51,10 @@ class StepSchedule:
     warm_up_rounds: int = setting(ROUNDS, 0)
     """Global rounds over which the rate rises evenly to its full value."""
 
+    def share(self, t: int, rounds: int) -> float:
+        """What the rate is multiplied by in global round t of so many, after the warm-up."""
+        return float(self.factor ** (t // self.every))
+
 
 @dataclass(frozen=True)
 class CosineSchedule:
@@ -98,57 +66,9 @@ class CosineSchedule:
     warm_up_rounds: int = setting(ROUNDS, 0)
     """Global rounds over which the rate rises evenly to its full value."""
 
-
-@dataclass(frozen=True)
-class FedAvgMOptions:
-    """Momentum at the edge servers."""
-
-    kind: ClassVar[str] = "fedavgm"
-    learning_rate: float = setting(RATE, 1.0)
-    """What the change of the model is multiplied by."""
-    momentum: float = setting(SHARE, 0.9)
-    """What the velocity keeps from one edge round to the next."""
-
-
-@dataclass(frozen=True)
-class FedAdamOptions:
-    """Adam at the edge servers."""
-
-    kind: ClassVar[str] = "fedadam"
-    learning_rate: float = setting(RATE, 0.01)
-    """The size of a change."""
-    beta1: float = setting(SHARE, 0.9)
-    """What the mean of updates keeps from one edge round to the next."""
-    beta2: float = setting(SHARE, 0.99)
-    """What the mean of their squares keeps."""
-    tau: float = setting(EPSILON, 1e-3)
-    """Added to the size by which a change is divided."""
-
-
-@dataclass(frozen=True)
-class FedYogiOptions:
-    """Yogi at the edge servers."""
-
-    kind: ClassVar[str] = "fedyogi"
-    learning_rate: float = setting(RATE, 0.01)
-    """The size of a change."""
-    beta1: float = setting(SHARE, 0.9)
-    """What the mean of updates keeps from one edge round to the next."""
-    beta2: float = setting(SHARE, 0.99)
-    """How slowly the mean of their squares moves."""
-    tau: float = setting(EPSILON, 1e-3)
-    """Added to the size by which a change is divided."""
-
-
-@dataclass(frozen=True)
-class RegressionOptions:
-    """Regression: numbers that a model is to come near."""
-
-    kind: ClassVar[str] = "regression"
-    loss: str = setting(OneOf(("mse", "huber")), "mse")
-    """The squared error, or Huber's: squared up to `delta`, beyond that linear."""
-    delta: float = setting(Real(above=0, most=1e9), 1.0)
-    """Where Huber's loss becomes linear."""
+    def share(self, t: int, rounds: int) -> float:
+        """What the rate is multiplied by in global round t of so many, after the warm-up."""
+        return self.last + (1 - self.last) * 0.5 * (1 + math.cos(math.pi * t / rounds))
 
 
 @dataclass(frozen=True)
@@ -171,8 +91,6 @@ class Normalisation:
     """What they are then divided by."""
 
 
-ServerOptions = FedAvgMOptions | FedAdamOptions | FedYogiOptions
-OptimiserOptions = SgdOptions | AdamOptions | AdamWOptions
 Schedule = ConstantSchedule | StepSchedule | CosineSchedule
 
 

@@ -12,26 +12,23 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from fedrt import quantities as q
 from fedrt.errors import InputError
-from fedrt.messages import CODEC_NAMES
+from fedrt.messages import GOSSIP_CODECS, SELECTABLE, UNCOMPRESSED, UPLOADS
+from fedrt.registry import (
+    AGGREGATORS,
+    CHANNELS,
+    OPTIMISERS,
+    SCHEDULES,
+    SERVER_OPTIMISERS,
+    TASKS,
+    TRANSFORMS,
+)
 from fedrt.scenario.classes import ClassesRule, DeviceClass, FleetSection, settings_in
 from fedrt.scenario.faults import Faults
 from fedrt.scenario.methods import (
     PARTITIONS,
-    AdamOptions,
-    AdamWOptions,
-    ConstantSchedule,
-    CosineSchedule,
     DeviceEvaluation,
-    FedAdamOptions,
-    FedAvgMOptions,
-    FedYogiOptions,
     Normalisation,
-    OptimiserOptions,
-    RegressionOptions,
     Schedule,
-    ServerOptions,
-    SgdOptions,
-    StepSchedule,
 )
 from fedrt.scenario.methods import BootstrapPartition as BootstrapPartition
 from fedrt.scenario.methods import DirichletPartition as DirichletPartition
@@ -48,25 +45,21 @@ from fedrt.scenario.processes import (
     BandwidthTrace,
     BaseGraph,
     Channel,
-    ChannelTrace,
     CompleteGraph,
     ConstantBackhaul,
     ConstantBandwidth,
     ErdosRenyiGraph,
-    GaussMarkovSnr,
     LinkListGraph,
-    PathLossSnr,
     RingGraph,
     ScaledTrace,
     StarGraph,
     UniformBackhaul,
     UniformBandwidth,
-    UniformSnr,
 )
 from fedrt.scenario.processes import Custom as Custom
 from fedrt.scenario.rules import broken_rules, fault_problems
 from fedrt.scenario.tables.fields import (
-    Entry,
+    EntryRule,
     Kinds,
     PerDevice,
     PerDeviceRule,
@@ -145,18 +138,6 @@ class Rounds:
     """How many times edge servers average with their neighbours at the end of a global round."""
 
 
-AGGREGATORS = ("uniform", "samples", "median", "trimmed-mean")
-CODECS = ("none", *CODEC_NAMES)
-OPTIMISERS = ("sgd", "adam", "adamw")
-SERVER_OPTIMISERS = ("fedavgm", "fedadam", "fedyogi")
-SCHEDULES = ("constant", "step", "cosine")
-TASKS = ("classification", "multi-label", "next-token", "regression")
-CHOOSABLE = ("int2", "int3", "int4", "int5", "int6", "int8", "float16", "float32")
-"""The names in `fedrt.learning`'s registries; a test checks that they agree."""
-GOSSIP_CODECS = ("none", "float32", "float16", "int8", "int6", "int5", "int4", "int3")
-"""How edge servers may send each other their models; `none`: as they are."""
-
-
 @dataclass(frozen=True)
 class Learning:
     """The learning task: data, model, training, and `model_bits`, which a device uploads."""
@@ -176,13 +157,9 @@ class Learning:
     """How many samples a local step takes."""
     momentum: float = setting(Real(least=0, most=0.9999), 0.9)
     """The momentum of the optimiser `sgd`."""
-    optimiser: str | OptimiserOptions | Custom | None = setting(
-        Entry(("sgd",), Custom, (SgdOptions, AdamOptions, AdamWOptions)), None
-    )
+    optimiser: Any = setting(EntryRule(OPTIMISERS, Custom), None)
     """The optimiser of local steps; the default is `sgd`."""
-    schedule: Schedule | Custom | None = setting(
-        Entry((), Custom, (ConstantSchedule, StepSchedule, CosineSchedule)), None
-    )
+    schedule: Schedule | Custom | None = setting(EntryRule(SCHEDULES, Custom), None)
     """How the learning rate changes over the global rounds; by default it does not."""
     clip_norm: float | None = setting(Real(above=0, most=1e9), None)
     """The greatest norm of a device's gradient; longer ones are shortened."""
@@ -190,15 +167,18 @@ class Learning:
     """FedProx's mu: half of it times the squared distance to the edge model is added to a loss."""
     scaffold: bool | None = setting(Flag(), None)
     """Whether devices correct gradients by control variates (SCAFFOLD), which are sent too."""
-    upload: str | Custom | None = setting(Entry(CODECS, Custom), None)
+    upload: str | Custom | None = setting(EntryRule(UPLOADS, Custom), None)
     """The codec of updates; the default is `none`: models are sent as they are."""
+    update: tuple[Any, ...] | None = setting(
+        Listed(EntryRule({**TRANSFORMS, **UPLOADS}, Custom), 1, 16), None
+    )
+    """What happens to an update before it is sent, entry by entry; the last one is the codec, and
+    `upload = X` is the same as `update = [X]`."""
     top_k: float | None = setting(Real(above=0, most=1), None)
     """The share of its numbers that an update's message has under `top-k`; by default 0.01."""
     gossip: str | None = setting(OneOf(GOSSIP_CODECS), None)
     """The codec of the differences that edge servers send each other; the default is `none`."""
-    task: str | RegressionOptions | Custom | None = setting(
-        Entry(TASKS[:-1], Custom, (RegressionOptions,)), None
-    )
+    task: Any = setting(EntryRule(TASKS, Custom), None)
     """The task, which defines loss and measures; the default is `classification`."""
     normalise: bool | Normalisation | None = setting(
         Either(lambda value: Flag() if isinstance(value, bool) else Section(Normalisation)), None
@@ -206,12 +186,10 @@ class Learning:
     """Whether inputs get mean 0 and deviation 1, those of the training set or given ones."""
     augment: bool = setting(Flag(), False)
     """Whether images are cropped at random with 4 pixels of padding, and mirrored."""
-    averaging: str | Custom = setting(Entry(AGGREGATORS, Custom), "uniform")
+    averaging: str | Custom = setting(EntryRule(AGGREGATORS, Custom), "uniform")
     """What a device's model counts in its edge's average: the same, or its number of samples; or a
     rule for every coordinate by itself that a few wrong models cannot move far."""
-    server_optimiser: ServerOptions | Custom | None = setting(
-        Entry((), Custom, (FedAvgMOptions, FedAdamOptions, FedYogiOptions)), None
-    )
+    server_optimiser: Any = setting(EntryRule(SERVER_OPTIMISERS, Custom), None)
     """How an edge server moves its model by the averaged update; by default the average is it."""
     screening: bool | None = setting(Flag(), None)
     """Whether edge servers screen updates and refuse outliers (docs/faults.md). By default they do
@@ -232,6 +210,26 @@ class Learning:
     partition: Partition = setting(Kinds(PARTITIONS), IidPartition())
     """How the training samples are divided among devices."""
 
+    @property
+    def codec(self) -> str | Custom:
+        """The codec of updates: `upload`, or the last entry of `update` if that is one."""
+        if self.update is None:
+            return self.upload or UNCOMPRESSED
+        last: Any = self.update[-1]
+        return last if isinstance(last, str | Custom) else UNCOMPRESSED
+
+    @property
+    def codec_setting(self) -> str:
+        """The setting that names it."""
+        return "upload" if self.update is None else "update"
+
+    @property
+    def transforms(self) -> tuple[Any, ...]:
+        """The entries of `update` before the codec."""
+        if self.update is None or not isinstance(self.update[-1], str | Custom):
+            return self.update or ()
+        return self.update[:-1]
+
 
 @dataclass(frozen=True)
 class Control:
@@ -249,9 +247,13 @@ class Control:
     contraction_limit: float | str = setting(word_or(("fedrt",), Real(above=0, most=1)), "fedrt")
     """What all gossip steps of a round may leave of the servers' distance to their average, for
     policies that choose steps and weights; `fedrt`: what FedRT's plan leaves in the same round."""
-    codecs: tuple[str, ...] | None = setting(Listed(OneOf(CHOOSABLE), 1, 16), None)
-    """The codecs that `fedrt-joint` chooses from for each upload."""
-    distortion_limit: float | str | None = setting(word_or(CHOOSABLE, Real(least=0, most=1)), None)
+    codecs: tuple[str, ...] | None = setting(
+        Listed(Either(lambda value: Text(200) if ":" in str(value) else OneOf(SELECTABLE)), 1, 16),
+        None,
+    )
+    """The codecs that `fedrt-joint` chooses from for each upload: names of shipped ones, and import
+    paths of a user's that state what a message of theirs costs ([extending](extending.md))."""
+    distortion_limit: float | str | None = setting(word_or(SELECTABLE, Real(least=0, most=1)), None)
     """The greatest mean distortion of the updates of an edge round, for policies that choose
     codecs: a number, or a codec whose distortion it is. By default that of `learning.upload` if it
     is one of these codecs, and else that of `int4`."""
@@ -269,9 +271,7 @@ class Scenario:
     """The devices, and the edge servers they belong to."""
     rounds: Rounds = setting(Section(Rounds))
     """How many rounds and steps there are."""
-    channel: Channel = setting(
-        Kinds((UniformSnr, GaussMarkovSnr, PathLossSnr, ChannelTrace), custom=Custom)
-    )
+    channel: Channel = setting(Kinds(CHANNELS, custom=Custom))
     """The channels between devices and their edge servers."""
     bandwidth: Bandwidth = setting(
         Kinds((ConstantBandwidth, UniformBandwidth, BandwidthTrace), custom=Custom)

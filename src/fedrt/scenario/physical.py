@@ -6,7 +6,7 @@ docs/cost-model.md has the equations. Every default is the paper's.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, ClassVar
 
 from fedrt import quantities as q
 from fedrt.scenario.classes import path_of, settings_in
@@ -23,6 +23,9 @@ CYCLE_J = Real(above=0, most=1e6)
 class RateLaw:
     """How a device's rate depends on its bandwidth; part of every `[channel]`."""
 
+    process: ClassVar[str] = ""
+    """The class of a channel with such settings, "module:Name", made with them, the fleet, the
+    numbers of rounds and the seed."""
     law: str | None = setting(OneOf((FIXED, NOISE_DENSITY)), None)
     """`fixed-snr`, the default: b log2(1 + SNR). `noise-density`: b log2(1 + p g / (N0 b))."""
     reference_hz: float | None = setting(q.BANDWIDTH_HZ, None)

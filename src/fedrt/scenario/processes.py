@@ -49,6 +49,7 @@ class UniformSnr(RateLaw):
     """SNR drawn independently for every device and edge round, uniform in dB."""
 
     kind: ClassVar[str] = "uniform"
+    process: ClassVar[str] = "fedrt.world.processes:UniformChannel"
     low_db: float = setting(q.CHANNEL_DB)
     """The least value."""
     high_db: float = setting(q.CHANNEL_DB)
@@ -60,6 +61,7 @@ class GaussMarkovSnr(RateLaw):
     """SNR that moves slowly: a stationary first-order Gauss-Markov process in dB per device."""
 
     kind: ClassVar[str] = "gauss-markov"
+    process: ClassVar[str] = "fedrt.world.processes:GaussMarkovChannel"
     mean_db: float = setting(q.CHANNEL_DB)
     """The mean."""
     std_db: float = setting(Real(least=0, most=50))
@@ -77,6 +79,7 @@ class PathLossSnr(RateLaw):
     """
 
     kind: ClassVar[str] = "path-loss"
+    process: ClassVar[str] = "fedrt.world.processes:PathLossChannel"
     snr_at_1m_db: float = setting(Real(least=-100, most=300))
     """The SNR at a distance of one metre."""
     exponent: float = setting(Real(least=0, most=10), 3.0)
@@ -184,6 +187,8 @@ class LinkListGraph:
 class ChannelTrace(Trace, RateLaw):
     """The values of every device's channel from a file."""
 
+    process: ClassVar[str] = "fedrt.world.processes:TraceChannel"
+
     reuse: bool | None = setting(Flag(), None)
     """Whether the file may have fewer or more devices: device n takes the values of n modulo their
     number."""
@@ -194,7 +199,7 @@ class BandwidthTrace(ScaledTrace, Division):
     """The bandwidth of every edge server from a file."""
 
 
-Channel = UniformSnr | GaussMarkovSnr | PathLossSnr | ChannelTrace | Custom
+Channel = RateLaw | Custom
 Bandwidth = ConstantBandwidth | UniformBandwidth | BandwidthTrace | Custom
 BackhaulSpeed = ConstantBackhaul | UniformBackhaul | ScaledTrace | Custom
 BaseGraph = CompleteGraph | RingGraph | StarGraph | ErdosRenyiGraph | LinkListGraph

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedrt.graph import is_connected
+from fedrt.messages import UPLOADS
+from fedrt.registry import MESSAGE, TRANSFORMS, UPDATE, UpdateEntry
 from fedrt.scenario.class_rules import frequency_problems, shape_problems
 from fedrt.scenario.faults import Attackers, Faults, moved_problems, screening_norm
 from fedrt.scenario.physical import physical_problems
 from fedrt.scenario.tables.fields import PerDevice
-from fedrt.validation import problem
+from fedrt.validation import problem, shown
 
 if TYPE_CHECKING:
     from fedrt.scenario.model import Fleet, Learning, Scenario
@@ -39,9 +41,34 @@ def broken_rules(scenario: Scenario) -> list[str]:
         lines += _link_problems(links, scenario.fleet.num_edges)
     if scenario.learning.trim is not None and scenario.learning.averaging != "trimmed-mean":
         lines.append('scenario.learning.trim: only goes with averaging = "trimmed-mean"')
-    if scenario.learning.top_k is not None and scenario.learning.upload != "top-k":
+    if scenario.learning.top_k is not None and scenario.learning.codec != "top-k":
         lines.append('scenario.learning.top_k: only goes with upload = "top-k"')
+    lines += _update_problems(scenario.learning)
     return lines + _scaffold_problems(scenario.learning) + physical_problems(scenario)
+
+
+def _update_problems(learning: Learning) -> list[str]:
+    """One line for each entry of `learning.update` that cannot stand where it does."""
+    path, entries = "scenario.learning.update", learning.update or ()
+    lines = []
+    if learning.update is not None and learning.upload is not None:
+        lines.append(f"{path}: give it or upload, not both: the last of update is the codec")
+    names = [each if isinstance(each, str) else each.kind for each in entries]
+    known: dict[str, UpdateEntry] = {**TRANSFORMS, **UPLOADS}
+    last, gives = UpdateEntry("", gives=MESSAGE), UPDATE
+    for i, name in enumerate(names):
+        own = UpdateEntry("") if i + 1 < len(names) else last
+        entry = known.get(name, own)
+        if gives not in entry.takes:
+            rule = f"before {shown(names[i - 1])}: it takes an update, and that gives a {gives}"
+            lines.append(problem(f"{path}[{i}]", name, rule))
+        elif name in names[:i] and name in known:
+            lines.append(problem(f"{path}[{i}]", name, "there once"))
+        gives = entry.gives
+    if learning.scaffold and learning.transforms:
+        rule = "must be without scaffold, whose control variates no transform changes"
+        lines.append(f"{path}: {rule}")
+    return lines
 
 
 def _scaffold_problems(learning: Learning) -> list[str]:

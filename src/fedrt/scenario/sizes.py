@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedrt.messages import message_bytes
+from fedrt.messages import UNCOMPRESSED, message_bytes
 from fedrt.scenario.entries import make_own, refuse
 from fedrt.scenario.model import Learning
 
@@ -47,7 +47,7 @@ def message_bits(
 
     `share` is that of `top-k`.
     """
-    if codec == "none":
+    if codec == UNCOMPRESSED:
         return model_bits
     return 8.0 * message_bytes(codec, parameters_in(model_bits), share) + buffer_bits
 
@@ -62,11 +62,11 @@ def upload_bits(learning: Learning, model_bits: float) -> float:
 
     A variate goes as it is, whatever the codec.
     """
-    codec, buffers = learning.upload or "none", buffer_bits(learning)
+    codec, buffers = learning.codec, buffer_bits(learning)
     variate = variate_bits(learning, model_bits)
     if isinstance(codec, str):
         return message_bits(codec, model_bits, buffers, learning.top_k) + variate
-    own = make_own(codec, "upload", ("encode", "decode", "message_bytes"))
+    own = make_own(codec, learning.codec_setting, ("encode", "decode", "message_bytes"))
     length: Any = own.message_bytes(parameters_in(model_bits))
     if type(length) is not int or not 0 <= length <= MOST_BYTES:
         raise refuse(own, f"message_bytes must return a whole number >= 0, not {length!r}")

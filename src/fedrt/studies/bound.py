@@ -27,7 +27,7 @@ from fedrt.graph import same_parts
 from fedrt.ledger import overspend_j
 from fedrt.plan import gossip_bits, upload_bits
 from fedrt.policies import make_policy
-from fedrt.policies.base import chooses_codecs
+from fedrt.policies.base import MENU, needs_of
 from fedrt.records.history import round_row
 from fedrt.runs.executor import Recorded
 from fedrt.runs.loop import simulate_rounds
@@ -140,7 +140,7 @@ def run_policy(
         unlinked,
         work.left_out + work.other_steps > 0,
         policy.name,
-        chooses_codecs(policy),
+        MENU in needs_of(policy),
         distorted,
         asdict(work),
     )

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from fedrt.errors import InputError
-from fedrt.ledger import Ledger
 from fedrt.policies import Policy, make_policy
 from fedrt.records.checkpoint import Checkpoints, Record
 from fedrt.records.directory import BEFORE, SavedRun, open_folder, read_run, refuse_old_format
@@ -24,8 +23,9 @@ from fedrt.records.identity import changes, file_digest, identity_of, listed, re
 from fedrt.records.options import RunOptions, read_options
 from fedrt.records.records import RunSize
 from fedrt.runs.executor import Executor
-from fedrt.runs.loop import open_ledger, run_rounds
+from fedrt.runs.loop import Restore, run_rounds
 from fedrt.runs.rounds import GlobalRound
+from fedrt.runs.state import RunState
 from fedrt.scenario import Scenario
 from fedrt.scenario.tables.fields import table_of
 from fedrt.system.files import make_folder
@@ -199,26 +199,24 @@ def branched_rounds(
     policy: Policy,
     executor: Executor,
     records: Sequence[Record] = (),
+    restore: Restore | None = None,
 ) -> Iterator[GlobalRound]:
     """Yield every global round of a run, the earlier ones with the worlds and policies they had.
 
-    Those with a record are taken from it.
+    Those with a record are taken from it; `restore` as in `run_rounds`.
     """
-    before: dict[str, Any] = {}
-    worlds = [*(each.world for each in past), world]
-    for each, following in zip(past, worlds[1:], strict=True):
-        rounds = run_rounds(each.world, each.policy, executor, past=records, **before)
-        for done in rounds:
+    state: RunState | None = None
+    planner: Policy | None = None
+    for each in (*past, Past(world, policy, world.scenario.rounds.global_rounds)):
+        if state is not None:
+            memory, same = state.memory, each.policy is planner
+            state = state.carried_over(each.world, each.policy)
+            state = replace(state, memory=memory) if same else state
+        planner = each.policy
+        for done in run_rounds(
+            each.world, each.policy, executor, past=records, state=state, restore=restore
+        ):
+            state = done.state
             yield done
-            if done.last.after.t == each.until:
-                ledger = _carried_over(done.last.after, following)
-                before = {"ledger": ledger, "belief": done.belief, "least": done.least}
-                before["suspended"] = done.suspended
+            if state.ledger.t == each.until:
                 break
-    yield from run_rounds(world, policy, executor, past=records, **before)
-
-
-def _carried_over(books: Ledger, world: World) -> Ledger:
-    """The ledger of a new world with what has been spent in an earlier one."""
-    new = open_ledger(world)
-    return replace(new, spent_j=books.spent_j, time_s=books.time_s, t=books.t)

@@ -39,7 +39,8 @@ from fedrt.records.summary import Account, Summary
 from fedrt.records.tuning_file import FILE as TUNING
 from fedrt.records.tuning_file import KEY, mend_tuning_file, read_tuning_file, tell_edited_tuning
 from fedrt.runs.executor import Executor, Models, SimulatedExecutor
-from fedrt.runs.loop import make_world
+from fedrt.runs.loop import Restore, make_world
+from fedrt.runs.plain import NAME, packed, unpacked
 from fedrt.runs.rounds import GlobalRound
 from fedrt.runs.stopping import Stopping
 from fedrt.scenario import Scenario
@@ -216,7 +217,7 @@ def _train(
         job.save_inputs(trainer.setup)
         past = _past(job, run, policy, data_dir)
         executor = SimulatedExecutor(world, trainer)
-        with closing(job.rounds(world, policy, executor, trainer, records, past)) as rounds:
+        with closing(job.rounds(world, policy, executor, trainer, records, past, state)) as rounds:
             for done in rounds:
                 if progress is not None:
                     progress(done)
@@ -281,14 +282,20 @@ class Job:
         trainer: Saved,
         records: list[Record],
         past: Sequence[Past] = (),
+        state: Arrays | None = None,
     ) -> Generator[GlobalRound, None, None]:
-        """Yield every global round, from its record if there is one, and save each."""
+        """Yield every global round, from its record if there is one, and save each.
+
+        `state` is that of the checkpoint after the records. In those of older versions the policy's
+        memory is missing: it plans the rounds of the records again.
+        """
         account = Account(world, policy, self.options.device_rows)
         finished, total = len(records), world.scenario.rounds.global_rounds
         calls = self._calls(world, finished)
         stopping = Stopping(self.options.stop_at, self.options.patience, account.measures)
         try:
-            rounds = branched_rounds(past, world, policy, executor, records)
+            restore = None if state is None or NAME not in state else self._restorer(state)
+            rounds = branched_rounds(past, world, policy, executor, records, restore)
             for t in range(total):
                 calls.round_begins(t)
                 done = next(rounds)
@@ -337,6 +344,11 @@ class Job:
             self.checkpoints.clear_records()
         return summary
 
+    def _restorer(self, state: Arrays) -> Restore:
+        """What gives a state of the run its saved part."""
+        where = str(self.checkpoints.checkpoints)
+        return lambda now: now.restored(unpacked(state, now.saved, where))
+
     def _calls(self, world: World, finished: int) -> Calls:
         """Whoever is to be told of the run from a round on."""
         folder = self.directory.path
@@ -350,4 +362,4 @@ class Job:
         rounds = done.last.t + 1
         self.checkpoints.save_record(done.last.t, done.edge_rounds)
         if rounds % self.options.checkpoint_every == 0 or last:
-            self.checkpoints.save(rounds, trainer.state())
+            self.checkpoints.save(rounds, {**trainer.state(), **packed(done.state.saved)})

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from fedrt import quantities as q
 from fedrt.errors import InputError
 from fedrt.graph import BoolMatrix
+from fedrt.registry import load_path
 from fedrt.scenario.model import Custom, Rounds, Scenario
 from fedrt.scenario.physical import Division, RateLaw, own_options, rate_law
 from fedrt.scenario.processes import (
@@ -65,7 +66,7 @@ class BackhaulProcess(Protocol):
 class UniformChannel:
     """SNR drawn independently for every edge round, uniform in dB."""
 
-    def __init__(self, settings: UniformSnr, fleet: FleetArrays, seed: int) -> None:
+    def __init__(self, settings: UniformSnr, fleet: FleetArrays, rounds: Rounds, seed: int) -> None:
         self.low, self.span = settings.low_db, settings.high_db - settings.low_db
         self.keys, self.seed = fleet.device_key, seed
 
@@ -106,7 +107,9 @@ class GaussMarkovChannel:
 class PathLossChannel:
     """SNR from log-distance path loss and shadowing, fixed per device, with optional fading."""
 
-    def __init__(self, settings: PathLossSnr, fleet: FleetArrays, seed: int) -> None:
+    def __init__(
+        self, settings: PathLossSnr, fleet: FleetArrays, rounds: Rounds, seed: int
+    ) -> None:
         keys = fleet.device_key
         if settings.positions_m is not None:
             distance_m = np.hypot(*np.array(settings.positions_m, dtype=np.float64)[keys].T)
@@ -131,7 +134,9 @@ class TraceChannel:
     number of devices, and those of the fleet take them in turn.
     """
 
-    def __init__(self, settings: ChannelTrace, fleet: FleetArrays, rounds: Rounds) -> None:
+    def __init__(
+        self, settings: ChannelTrace, fleet: FleetArrays, rounds: Rounds, seed: int
+    ) -> None:
         devices = 0 if settings.reuse else fleet.num_devices
         sizes = {"global_round": 0, "edge_round": rounds.edge_rounds, "device": devices}
         value, rule = ("snr_db", q.SNR_DB)
@@ -254,21 +259,12 @@ def whole_trace(
 
 def make_channel(scenario: Scenario, fleet: FleetArrays, seed: int) -> ChannelProcess:
     """The process that the scenario's channel section describes."""
-    settings, rounds = scenario.channel, scenario.rounds
-    match settings:
-        case UniformSnr():
-            return UniformChannel(settings, fleet, seed)
-        case GaussMarkovSnr():
-            return GaussMarkovChannel(settings, fleet, rounds, seed)
-        case PathLossSnr():
-            return PathLossChannel(settings, fleet, seed)
-        case ChannelTrace():
-            return TraceChannel(settings, fleet, rounds)
-        case Custom():
-            own = own_options(settings, RateLaw)
-            return _make_custom(settings, "channel", "snr_db", fleet, seed, own)
-        case _:
-            assert_never(settings)
+    settings = scenario.channel
+    if isinstance(settings, Custom):
+        options = own_options(settings, RateLaw)
+        return _make_custom(settings, "channel", "snr_db", fleet, seed, options)
+    channel: ChannelProcess = load_path(settings.process)(settings, fleet, scenario.rounds, seed)
+    return channel
 
 
 def make_bandwidth(scenario: Scenario, fleet: FleetArrays, seed: int) -> BandwidthProcess:

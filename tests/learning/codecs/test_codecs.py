@@ -14,12 +14,11 @@ from support.paths import EXAMPLES
 from support.watched import replay
 
 from fedrt.errors import InputError
-from fedrt.learning.codecs import CODECS, first_states, make_codec, send_own
+from fedrt.learning.codecs import first_states, make_codec, send_own
 from fedrt.learning.setup import make_setup
 from fedrt.learning.trainer import Trainer
 from fedrt.policies import make_policy
 from fedrt.runs.loop import simulate_rounds
-from fedrt.scenario import model as settings
 from fedrt.world.simulated import SimulatedWorld
 
 pytestmark = pytest.mark.numerical
@@ -177,7 +176,6 @@ def test_one_that_fails_ends_in_one_line(how):
 
 
 def test_a_scenario_knows_their_names():
-    assert tuple(CODECS) == settings.CODECS
     assert make_codec(small().learning) is None
     with pytest.raises(
         InputError, match=r"one of none, float32, .*, top-k, or an import path, package:Name"

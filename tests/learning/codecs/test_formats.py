@@ -11,7 +11,9 @@ from reference import messages as slow
 
 from fedrt.errors import MessageError
 from fedrt.learning.codecs import make_format
-from fedrt.messages import CODEC_NAMES, message_bytes
+from fedrt.messages import CODECS, message_bytes
+
+CODEC_NAMES = tuple(CODECS)
 
 EDGES = [
     [],

@@ -55,10 +55,10 @@ def test_a_device_is_stepped_up_when_its_mean_is_beyond_the_limit():
     assert told(guard, ["int2", "int2"], [9.0, 0.5]) == [1, NOT_STEPPED]
     assert guard.least.tolist() == [0, 0, 0, 1, 0]
     assert math.isnan(guard.mean[3])
-    assert guard.allowed(DEVICES, ["int2", "int2"]) == ["int3", "int2"]
-    assert guard.allowed(DEVICES, ["int4", "top-k"]) == ["int4", "top-k"]
+    assert guard.allowed(DEVICES, ["int2", "int2"], 1000) == ["int3", "int2"]
+    assert guard.allowed(DEVICES, ["int4", "top-k"], 1000) == ["int4", "top-k"]
     assert told(guard, ["int3", "int2"], [1.5, 0.5]) == [2, NOT_STEPPED]
-    assert guard.allowed(DEVICES, ["int2", "float16"]) == ["int4", "float16"]
+    assert guard.allowed(DEVICES, ["int2", "float16"], 1000) == ["int4", "float16"]
 
 
 def test_a_greater_codec_that_leaves_too_much_is_stepped_up_from_there():
@@ -152,7 +152,7 @@ def test_what_devices_send_is_charged_from_the_next_edge_round_on(strict):
         np.testing.assert_array_equal(turn.cost.upload_bytes, turn.outcome.planned.upload_bytes)
         np.testing.assert_array_equal(turn.cost.upload_bytes, turn.seen.upload_bits / 8)
     assert turns[0].seen.least_bits is None
-    up = rounds[-1].least.step
+    up = rounds[-1].state.least.step
     np.testing.assert_array_equal(up, trainer.guard.least)
     assert up.any()
     past = [
@@ -164,7 +164,7 @@ def test_what_devices_send_is_charged_from_the_next_edge_round_on(strict):
     replay(resumed, rounds[:2])
     again = list(run_rounds(world, make_policy("fedrt-plus"), executor, past=past[:2]))
     for one, other in zip(again, rounds, strict=True):
-        np.testing.assert_array_equal(one.least.step, other.least.step)
+        np.testing.assert_array_equal(one.state.least.step, other.state.least.step)
         assert one.time_s == other.time_s
 
 

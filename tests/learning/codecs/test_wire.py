@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from fedrt.errors import MessageError
 from fedrt.learning.codecs import make_format
 from fedrt.learning.codecs.wire import seal
-from fedrt.messages import CODEC_NAMES, message_bytes
+from fedrt.messages import CODECS, message_bytes
+
+CODEC_NAMES = tuple(CODECS)
 
 SIZE, SHARE = 300, 0.1
 

@@ -14,13 +14,9 @@ from support.paths import EXAMPLES
 from torch.nn import functional as fn
 
 from fedrt.errors import InputError
-from fedrt.learning.aggregators import AGGREGATORS
 from fedrt.learning.engines.engine import TrainingOrder
-from fedrt.learning.optimisers import OPTIMISERS
 from fedrt.learning.stacked import compiled
 from fedrt.learning.stacked.engine import StackedEngine
-from fedrt.learning.tasks import TASKS
-from fedrt.scenario import model as settings
 from fedrt.system.plugins import load_plugin
 
 pytestmark = pytest.mark.numerical
@@ -179,9 +175,3 @@ def test_a_wrong_name_says_what_there_is():
         InputError, match="one of classification, multi-label, next-token, regression, or"
     ):
         small("learning.task={kind=3}")
-
-
-def test_a_scenario_knows_the_names_of_all():
-    assert tuple(AGGREGATORS) == settings.AGGREGATORS
-    assert tuple(OPTIMISERS) == settings.OPTIMISERS
-    assert tuple(TASKS) == settings.TASKS

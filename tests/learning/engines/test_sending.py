@@ -18,8 +18,10 @@ from fedrt.learning.engines.sending import Uplink
 from fedrt.learning.setup import make_setup, make_stacked
 from fedrt.learning.stacked.compiled import compiled_coding
 from fedrt.learning.stacked.engine import FORMS
-from fedrt.messages import CODEC_NAMES, message_bytes
+from fedrt.messages import CODECS, message_bytes
 from fedrt.world.simulated import SimulatedWorld
+
+CODEC_NAMES = tuple(CODECS)
 
 SIZE, BUFFERS, DEVICES, EDGES = 600, 3, 12, 2
 

@@ -16,10 +16,9 @@ from torch.nn import functional as fn
 from fedrt.errors import InputError
 from fedrt.learning.engines.engine import TrainingOrder
 from fedrt.learning.engines.sequential import SequentialEngine
-from fedrt.learning.optimisers.schedules import SCHEDULES, RateRule
+from fedrt.learning.optimisers.schedules import RateRule
 from fedrt.learning.stacked import compiled
 from fedrt.learning.stacked.engine import FORMS, StackedEngine
-from fedrt.scenario import model as settings
 
 pytestmark = pytest.mark.numerical
 
@@ -197,7 +196,3 @@ def test_bad_settings_are_named():
         small('learning.optimiser={kind="adam",beta1=1.0}')
     with pytest.raises(InputError, match=r"clip_norm = 0: must be"):
         small("learning.clip_norm=0")
-
-
-def test_a_scenario_knows_the_names_of_all_schedules():
-    assert tuple(SCHEDULES) == settings.SCHEDULES

@@ -40,6 +40,23 @@ CASES = {
     "top-k": ("learning.upload=top-k", "learning.top_k=0.1"),
     "a user's codec": ("learning.upload='support.own_codecs:Half'",),
     "a user's codec with a state": ("learning.upload='support.own_codecs:StackedHalf'",),
+    "clip and noise, no codec": (
+        "learning.update=[{kind='clip',max_norm=0.1},{kind='noise',sigma=0.01}]",
+    ),
+    "clip, noise, int4": (
+        "learning.update=[{kind='clip',max_norm=0.1},{kind='noise',sigma=0.01},'int4']",
+        *NORMED,
+    ),
+    "transforms that remember, a mirror": (
+        "learning.update=['support.own_transforms:Late','support.own_transforms:Hidden','int8']",
+    ),
+    "the same with a user's codec": (
+        "learning.update=['support.own_transforms:Late','support.own_transforms:Hidden',"
+        "'support.own_codecs:Half']",
+    ),
+    "the same with no codec": (
+        "learning.update=['support.own_transforms:Late','support.own_transforms:Hidden','none']",
+    ),
     "gossip on a ring": RING,
     "int8 gossip": ("learning.gossip=int8",),
     "int3 gossip on a ring, int4": (*RING, "learning.gossip=int3", "learning.upload=int4"),
@@ -183,6 +200,18 @@ def test_the_codecs_that_a_policy_chooses_are_used(tmp_path):
     parties, _, rounds = compare(tmp_path, (), "even-int4")
     turns = [turn for done in rounds for turn in done.edge_rounds]
     assert all(turn.plan.codec is not None for turn in turns)
+    for turn, done in zip(turns, parties.done, strict=True):
+        lengths = np.concatenate([averaged.upload_bytes for averaged in done])
+        np.testing.assert_array_equal(lengths, turn.cost.upload_bytes)
+
+
+def test_a_users_codec_that_a_policy_chooses_is_used(tmp_path):
+    codecs = 'control.codecs=["int4","support.own_codecs:Stated"]'
+    parties, _, rounds = compare(
+        tmp_path, (codecs, "control.distortion_limit=0.009"), "fedrt-joint"
+    )
+    turns = [turn for done in rounds for turn in done.edge_rounds]
+    assert {n for turn in turns for n in turn.plan.codec.tolist()} == {0, 1}
     for turn, done in zip(turns, parties.done, strict=True):
         lengths = np.concatenate([averaged.upload_bytes for averaged in done])
         np.testing.assert_array_equal(lengths, turn.cost.upload_bytes)

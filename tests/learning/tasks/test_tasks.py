@@ -17,12 +17,12 @@ from fedrt.learning.engines.samples import TensorSamples
 from fedrt.learning.setup import Setup, make_setup
 from fedrt.learning.stacked import compiled
 from fedrt.learning.stacked.engine import StackedEngine
-from fedrt.learning.tasks import TASKS, MultiLabel, NextToken, Regression, measure_sums, measured
+from fedrt.learning.tasks import MultiLabel, NextToken, Regression, measure_sums, measured
 from fedrt.learning.trainer import Trainer
 from fedrt.measures import ACCURACY, MEASURES
 from fedrt.policies import make_policy
+from fedrt.registry import TASKS
 from fedrt.runs.loop import simulate_rounds
-from fedrt.scenario import model as settings
 from fedrt.world.simulated import SimulatedWorld
 
 pytestmark = pytest.mark.numerical
@@ -197,10 +197,9 @@ def test_a_given_mean_must_fit_the_channels():
 
 
 def test_a_scenario_knows_the_tasks_and_their_measures():
-    assert tuple(TASKS) == settings.TASKS
-    assert set(MEASURES) == set(TASKS)
-    for name, make in TASKS.items():
-        assert make(small().learning).measures == MEASURES[name]
+    for name, entry in TASKS.items():
+        assert small(f'learning.task="{name}"').learning.task is not None
+        assert MEASURES[name] == entry.load().measures == entry.measures
     assert ACCURACY.higher_is_better
 
 

@@ -11,7 +11,7 @@ from pyarrow import parquet
 from support.page_data import unpack
 from support.tiny import tiny
 
-from fedrt.messages import BITS
+from fedrt.messages import CODECS
 from fedrt.report.page.collect import collect
 from fedrt.report.page.write import write_page
 from fedrt.studies.estimates import estimate
@@ -58,7 +58,7 @@ def test_the_data_are_those_of_the_rows(coded):
         for n in range(7):
             used = rows["codec"][here & (rows["device"] == n)].tolist()
             assert names[codec[t, n]] == max(names, key=used.count)
-            mean = np.mean([BITS.get(name, 16) for name in used])
+            mean = np.mean([CODECS[name].bits for name in used])
             assert bits[t, n] == pytest.approx(mean)
         assert unpack(found["upload_bytes"])[t] == rows["upload_bytes"][here].sum()
     # 7 devices send 2 updates of a model of 1 MB in a round.

@@ -7,16 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedrt.errors import InputError
-from fedrt.messages import UNCOMPRESSED, distortion
+from fedrt.messages import GOSSIP_CODECS, SELECTABLE, UNCOMPRESSED, distortion
 from fedrt.scenario import Scenario
-from fedrt.scenario.model import GOSSIP_CODECS
 from fedrt.scenario.sizes import buffer_bits, message_bits, variate_bits
 from fedrt.world.observation import Menu
 
-MENU = ("int3", "int4", "int5", "int6", "int8", "float16")
-"""The codecs to choose from where the scenario names none."""
-COARSEST = "int3"
-"""Of the codecs that servers can gossip with."""
+MENU = tuple(name for name in SELECTABLE if name in GOSSIP_CODECS and distortion(name) > 0)
+"""The codecs to choose from where the scenario names none: those that servers can gossip with."""
+COARSEST = MENU[0]
 ROUNDING = 1e-12
 USUAL = "int4"
 """The codec whose distortion is the limit where the scenario gives none."""
@@ -27,8 +25,8 @@ def menu_of(scenario: Scenario) -> Menu:
     learning, names = scenario.learning, scenario.control.codecs or MENU
     assert not isinstance(learning.model_bits, str)
     limit = scenario.control.distortion_limit
-    if limit is None and learning.upload in names:
-        limit = learning.upload
+    if limit is None and isinstance(learning.codec, str) and learning.codec in names:
+        limit = learning.codec
     sizes = (learning.model_bits, buffer_bits(learning))
     overheads = scenario.overheads
     factor = 1.0 if overheads is None else overheads.header_factor
@@ -72,7 +70,8 @@ def is_longer(codec: str, model_bits: float, buffer_bits: float) -> bool:
 def gossip_codec(menu: Menu, given: str, model_bits: float, buffer_bits: float) -> str:
     """The codec of gossip: the scenario's, or where it has none the one for all uploads.
 
-    Where servers cannot gossip with that one, the next finer one of the menu, or else `int3`; none
+    Where servers cannot gossip with that one, the next finer one of the menu, or else the
+    coarsest; none
     where its message is no shorter than the uncompressed model.
     """
     if given != "none":

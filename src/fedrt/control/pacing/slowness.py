@@ -49,7 +49,7 @@ class Slowness:
         freeze_arrays(self)
 
 
-@dataclass
+@dataclass(frozen=True)
 class SlownessSeen:
     """What the devices of a fleet have reported about their computing speed so far.
 
@@ -69,14 +69,18 @@ class SlownessSeen:
         """The reports before the first edge round: none."""
         return SlownessSeen(np.zeros(fleet_size, dtype=np.int64))
 
-    def add(self, who: IntArray, slowdown: FloatArray) -> None:
-        """Add the reports of one edge round: actual over planned computing times of devices."""
+    def add(self, who: IntArray, slowdown: FloatArray) -> SlownessSeen:
+        """The same with the reports of one edge round: actual over planned computing times."""
         slow, last = slowdown > 1.0, self.last[who]
-        for state, which in enumerate((last >= 0, last == 1, last == 2)):
-            self.reports[state] += which.sum()
-            self.slow[state] += (slow & which).sum()
-        self.slowdowns += float(slowdown[slow].sum())
-        self.last[who] = np.where(slow, 2, 1)
+        states = (last >= 0, last == 1, last == 2)
+        now = self.last.copy()
+        now[who] = np.where(slow, 2, 1)
+        return SlownessSeen(
+            now,
+            self.reports + [which.sum() for which in states],
+            self.slow + [(slow & which).sum() for which in states],
+            self.slowdowns + float(slowdown[slow].sum()),
+        )
 
     def expected(self, who: IntArray, deadline: Deadline) -> Slowness:
         """The chance that each device is slow in the coming edge round, given its last report.

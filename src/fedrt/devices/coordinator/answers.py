@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fedrt.devices.wire import messages_pb2 as pb
 from fedrt.devices.wire.rules import MOST_SAMPLES
-from fedrt.messages import CODEC_NAMES
+from fedrt.messages import LADDER
 from fedrt.quantities import DISTANCE
 from fedrt.rounds import ACCEPTED, NOT_STEPPED, REASONS
 from fedrt.validation import problem
@@ -80,7 +80,7 @@ def _device_problem(each: pb.DeviceReport, most_s: float) -> str | None:
     """What is wrong with the report on one device; None if nothing is."""
     if each.refused != ACCEPTED and not 0 <= each.refused < len(REASONS):
         return problem("refused", each.refused, "a reason")
-    if each.stepped_up != NOT_STEPPED and not 0 <= each.stepped_up < len(CODEC_NAMES):
+    if each.stepped_up != NOT_STEPPED and not 0 <= each.stepped_up < len(LADDER):
         return problem("stepped_up", each.stepped_up, "a codec")
     if each.upload_bytes > MOST_BYTES:
         return problem("upload_bytes", each.upload_bytes, f"at most {MOST_BYTES}")

@@ -46,7 +46,7 @@ class LiveFile:
         self.fleet.counts["predicted_round_seconds"] = planned_time_s(done)
         self.late = late_devices(done.edge_rounds)
         self.refused = refused_devices(done.edge_rounds)
-        self.left_out = np.flatnonzero(done.suspended.is_left_out(self.rounds, 0)).tolist()
+        self.left_out = np.flatnonzero(done.state.suspended.is_left_out(self.rounds, 0)).tolist()
         self.write()
 
     def write(self) -> None:

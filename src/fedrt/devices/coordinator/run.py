@@ -167,7 +167,7 @@ def _run(
     policy = make_policy(settings.policy)
     live = LiveFile(directory.path, fleet, learned, records)
     fleet.changed = live.write
-    with closing(job.rounds(world, policy, executor, saved, records)) as rounds:
+    with closing(job.rounds(world, policy, executor, saved, records, state=state)) as rounds:
         for done in rounds:
             live.add(done)
             if progress is not None:

@@ -9,7 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedrt.scenario.entries import OwnEntry, refuse
+from fedrt.registry import AGGREGATORS, make_part
+from fedrt.scenario.entries import OwnEntry, make_own, refuse
+from fedrt.scenario.model import Custom, Learning
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -89,3 +91,14 @@ def aggregated(aggregator: Aggregator, model: Tensor, rows: Tensor, share: Float
             raise refuse(aggregator, "aggregate must return finite numbers")
     result: Tensor = found.to(device=model.device, dtype=torch.float64)
     return result
+
+
+def make_aggregator(learning: Learning) -> Aggregator:
+    """The aggregator that a scenario names; a user's own gets its options."""
+    choice = learning.averaging
+    made: Aggregator
+    if isinstance(choice, Custom):
+        made = make_own(choice, "averaging", ("aggregate",))
+    else:
+        made = make_part(AGGREGATORS, choice, learning)
+    return made

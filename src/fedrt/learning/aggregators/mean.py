@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from fedrt.learning.aggregators.base import FloatArray, IntArray
-from fedrt.scenario.model import Learning
 
 
 @dataclass(frozen=True)
@@ -18,16 +17,6 @@ class Mean:
 
     by_samples: bool = False
     linear: bool = True
-
-    @classmethod
-    def uniform(cls, learning: Learning) -> Mean:
-        """The mean in which every device has the same weight."""
-        return cls()
-
-    @classmethod
-    def samples(cls, learning: Learning) -> Mean:
-        """The mean in which a device is weighted by its number of samples."""
-        return cls(by_samples=True)
 
     def weigh(self, samples: IntArray) -> FloatArray:
         """The weight of each device: 1, or its number of samples."""
@@ -39,3 +28,10 @@ class Mean:
         for row, part in zip(rows, share.tolist(), strict=True):
             total += part * row.double()
         return total
+
+
+@dataclass(frozen=True)
+class SamplesMean(Mean):
+    """The mean in which a device is weighted by its number of samples."""
+
+    by_samples: bool = True

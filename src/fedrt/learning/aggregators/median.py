@@ -9,17 +9,11 @@ from torch import Tensor
 
 from fedrt.learning.aggregators.base import FloatArray, IntArray
 from fedrt.learning.aggregators.trimmed_mean import trimmed_mean
-from fedrt.scenario.model import Learning
 
 
 @dataclass(frozen=True)
 class Median:
     """The coordinate-wise median; robust as long as fewer than half of the models are wrong."""
-
-    @classmethod
-    def from_settings(cls, learning: Learning) -> Median:
-        """The median, which has no settings."""
-        return cls()
 
     def weigh(self, samples: IntArray) -> FloatArray:
         """The weight of each device: 1."""

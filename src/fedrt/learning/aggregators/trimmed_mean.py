@@ -22,10 +22,9 @@ class TrimmedMean:
 
     trim: float = QUARTER
 
-    @classmethod
-    def from_settings(cls, learning: Learning) -> TrimmedMean:
-        """The trimmed mean with `learning.trim`, by default a quarter."""
-        return cls(QUARTER if learning.trim is None else learning.trim)
+    def with_settings(self, learning: Learning) -> TrimmedMean:
+        """The same with `learning.trim`, where a scenario has it."""
+        return self if learning.trim is None else TrimmedMean(learning.trim)
 
     def weigh(self, samples: IntArray) -> FloatArray:
         """The weight of each device: 1."""

@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedrt.learning.codecs.feedback import ErrorFeedback
-from fedrt.scenario.entries import refuse
+from fedrt.messages import UNCOMPRESSED
+from fedrt.scenario.entries import make_own, refuse
+from fedrt.scenario.model import Learning
 
 IntArray = NDArray[np.int64]
 
@@ -163,3 +165,14 @@ def _check_state(codec: Codec, method: str, found: Any, given: Tensor | None) ->
     if not good or (given is not None and found.shape != given.shape):
         rule = "None, as there is no init" if given is None else "a tensor shaped as it came"
         raise refuse(codec, f"{method} must return as state {rule}")
+
+
+def make_codec(learning: Learning) -> Codec | None:
+    """The codec that a scenario names, None for none; a user's own gets its options."""
+    choice = learning.codec
+    if choice == UNCOMPRESSED:
+        return None
+    if isinstance(choice, str):
+        return ErrorFeedback(choice, learning.top_k)
+    made: Codec = make_own(choice, learning.codec_setting, ("encode", "decode", "message_bytes"))
+    return made

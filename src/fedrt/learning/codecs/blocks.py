@@ -16,7 +16,7 @@ from torch import Tensor
 
 from fedrt.learning.codecs.formats import MOST, as_float32, vector_of
 from fedrt.learning.codecs.wire import refuse_body, seal, unseal
-from fedrt.messages import BITS, BLOCK, SCALE_BYTES, levels
+from fedrt.messages import BLOCK, CODECS, SCALE_BYTES, levels
 
 SMALLEST = 0x0080
 """The least normal bfloat16 in its bits: a scale below it is 0."""
@@ -42,7 +42,7 @@ def grid_of(codec: str) -> Grid:
     return Grid(count, float(np.float32(1 / count)), min(over, LARGEST))
 
 
-GRIDS = {codec: grid_of(codec) for codec in BITS}
+GRIDS = {name: grid_of(name) for name, codec in CODECS.items() if codec.blocks}
 
 
 class Blocks:
@@ -50,8 +50,10 @@ class Blocks:
 
     share = None
 
-    def __init__(self, name: str) -> None:
-        self.name, self.bits, self.grid = name, BITS[name], GRIDS[name]
+    def __init__(self, name: str, share: float | None = None) -> None:
+        bits = CODECS[name].bits
+        assert bits is not None
+        self.name, self.bits, self.grid = name, bits, GRIDS[name]
 
     def encode(self, numbers: Tensor) -> bytes:
         """The message of a vector."""

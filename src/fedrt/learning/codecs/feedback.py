@@ -12,20 +12,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from fedrt.learning.codecs.blocks import Blocks
-from fedrt.learning.codecs.floats import Floats, Uncompressed
-from fedrt.learning.codecs.formats import Format
-from fedrt.learning.codecs.top_k import TopK
-from fedrt.messages import BITS, UNCOMPRESSED, message_bytes
+from fedrt.learning.codecs.formats import Format, UserFormat
+from fedrt.messages import UPLOADS, message_bytes
 
 
 def make_format(name: str, share: float | None = None) -> Format:
-    """The message format of a shipped codec, or of none; `share` is that of `top-k`."""
-    if name in BITS:
-        return Blocks(name)
-    if name == UNCOMPRESSED:
-        return Uncompressed()
-    return TopK(share) if name == "top-k" else Floats(name)
+    """The message format of a codec; `share` is that of `top-k`. One with a colon is a user's."""
+    form: Format = UserFormat(name) if ":" in name else UPLOADS[name].load()(name, share)
+    return form
 
 
 class ErrorFeedback:

@@ -12,7 +12,7 @@ from torch import Tensor
 from fedrt.errors import MessageError
 from fedrt.learning.codecs.formats import as_float32, vector_of
 from fedrt.learning.codecs.wire import refuse_body, seal, unseal
-from fedrt.messages import UNCOMPRESSED, VALUE_BYTES
+from fedrt.messages import UPLOADS, VALUE_BYTES
 
 MOST_HALF = float(torch.finfo(torch.float16).max)
 
@@ -22,8 +22,8 @@ class Floats:
 
     share = None
 
-    def __init__(self, name: str) -> None:
-        self.name, self.half = name, name == "float16"
+    def __init__(self, name: str, share: float | None = None) -> None:
+        self.name, self.half = name, UPLOADS[name].bits == 16
 
     def encode(self, numbers: Tensor) -> bytes:
         """The message of a vector."""
@@ -54,9 +54,6 @@ class Floats:
 
 class Uncompressed(Floats):
     """The numbers alone, 4 bytes each, where any codec's message would be longer."""
-
-    def __init__(self) -> None:
-        super().__init__(UNCOMPRESSED)
 
     def encode(self, numbers: Tensor) -> bytes:
         """The message of a vector."""

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrt.messages import LADDER, left_limit
+from fedrt.messages import LADDER, left_limit, message_bytes
 from fedrt.rounds import NOT_STEPPED
 
 FloatArray = NDArray[np.float64]
@@ -36,10 +36,19 @@ class Guard:
         self.mean: FloatArray = np.full(devices, np.nan)
         """The mean of |e| / |u| of the codec that it uses; NaN before its first message."""
 
-    def allowed(self, devices: IntArray, names: Sequence[str]) -> list[str]:
-        """The codecs that devices use in place of these."""
+    def allowed(self, devices: IntArray, names: Sequence[str], numbers: int) -> list[str]:
+        """The codecs that devices use in place of these for updates of so many numbers.
+
+        In place of a user's codec the least one is used if it has more bytes, as plans count on.
+        """
+
+        def coarser(name: str, least: int) -> bool:
+            if ":" in name and least:
+                return message_bytes(name, numbers) < message_bytes(LADDER[least], numbers)
+            return STEPS.get(name, len(LADDER)) < least
+
         return [
-            LADDER[least] if STEPS.get(name, len(LADDER)) < least else name
+            LADDER[least] if coarser(name, least) else name
             for name, least in zip(names, self.least[devices].tolist(), strict=True)
         ]
 

@@ -18,10 +18,8 @@ from fedrt.messages import TOP_K, numbers_sent
 class TopK:
     """The greatest numbers alone; all others count as 0."""
 
-    name = "top-k"
-
-    def __init__(self, share: float | None = None) -> None:
-        self.share = TOP_K if share is None else share
+    def __init__(self, name: str, share: float | None = None) -> None:
+        self.name, self.share = name, TOP_K if share is None else share
 
     def encode(self, numbers: Tensor) -> bytes:
         """The message of a vector."""

@@ -1,7 +1,7 @@
 """The header of a message: what it is, how many numbers it carries, and a checksum.
 
-Sixteen bytes, little-endian: the letters `FU`, the version of the format, the place of the codec in
-`messages.CODEC_NAMES`, the number of numbers (8 bytes), and the CRC-32 of all other bytes.
+Sixteen bytes, little-endian: the letters `FU`, the version of the format, the number of the codec
+(`messages.CodecEntry`), the number of numbers (8 bytes), and the CRC-32 of all other bytes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrt.errors import MessageError
-from fedrt.messages import CODEC_NAMES, HEADER_BYTES, message_bytes
+from fedrt.messages import CODECS, HEADER_BYTES, message_bytes
 
 MAGIC = b"FU"
 VERSION = 1
@@ -26,7 +26,7 @@ MOST_NUMBERS = 2**32 - 1
 
 def seal(codec: str, numbers: int, *parts: NDArray[Any]) -> bytes:
     """The message of a codec whose bytes after the header are those of the arrays."""
-    front = _FRONT.pack(MAGIC, VERSION, CODEC_NAMES.index(codec), numbers)
+    front = _FRONT.pack(MAGIC, VERSION, CODECS[codec].number, numbers)
     check = zlib.crc32(front)
     views = [memoryview(part.reshape(-1).view(np.uint8)) for part in parts]  # type: ignore[arg-type]
     for view in views:
@@ -54,8 +54,9 @@ def unseal(
         raise MessageError(f"message of {codec}: begins with {magic!r}: must begin with {MAGIC!r}")
     if version != VERSION:
         raise MessageError(f"message of {codec}: has version {version}: must be {VERSION}")
-    if number != CODEC_NAMES.index(codec):
-        known = CODEC_NAMES[number] if number < len(CODEC_NAMES) else f"number {number}"
+    if number != CODECS[codec].number:
+        names = {facts.number: name for name, facts in CODECS.items()}
+        known = names.get(number, f"number {number}")
         raise MessageError(f"message of {codec}: is one of codec {known}: must be {codec}")
     if count > MOST_NUMBERS or (numbers is not None and count != numbers):
         rule = f"{numbers}" if numbers is not None else f"at most {MOST_NUMBERS}"

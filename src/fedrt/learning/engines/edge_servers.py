@@ -5,7 +5,7 @@ The simulated edge servers of a run, all together, and a real one by itself do t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from fedrt.learning.engines.method import Method
 from fedrt.learning.engines.past import ScreeningPast
 from fedrt.learning.engines.scaffold import Variates
 from fedrt.learning.servers import Servers
-from fedrt.messages import UPLOADS
+from fedrt.messages import UNCOMPRESSED
 from fedrt.rounds import ACCEPTED, NOT_STEPPED
 from fedrt.scenario.faults import screening_norm
 from fedrt.scenario.model import Scenario
@@ -87,16 +87,15 @@ class EdgeServers:
             order = replace(order, correction=variates.correction(row, edge))
         if self.guard is None or not self.guard.least[row].any():
             return order
-        names = self.guard.allowed(row, self.codecs(order))
-        codec = np.array([UPLOADS.index(name) for name in names])
-        return replace(order, codec=codec, menu=UPLOADS)
+        names = self.guard.allowed(row, self.codecs(order), self.num_parameters)
+        return with_codecs(order, names)
 
     def codecs(self, order: TrainingOrder) -> list[str]:
         """The name of each device's codec; of those that a scenario or a plan names."""
         if order.codec is not None:
             return [order.menu[number] for number in order.codec.tolist()]
         codec = self.method.codec
-        name = codec.name if isinstance(codec, ErrorFeedback) else "none"
+        name = codec.name if isinstance(codec, ErrorFeedback) else UNCOMPRESSED
         return [name] * len(order.devices)
 
     def take(self, order: TrainingOrder, trained: Trained) -> IntArray | None:
@@ -145,6 +144,12 @@ class EdgeServers:
             self.variates.restore(state)
         if self.past is not None:
             self.past.restore(state)
+
+
+def with_codecs(order: TrainingOrder, names: Sequence[str]) -> TrainingOrder:
+    """The order in which each device sends with the codec of that name."""
+    menu = tuple(dict.fromkeys(names))
+    return replace(order, codec=np.array([menu.index(name) for name in names]), menu=menu)
 
 
 def screening_of(scenario: Scenario, seed: int, *, real: bool = False) -> Screening | None:

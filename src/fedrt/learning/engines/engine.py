@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedrt.errors import DivergedError as DivergedError
+from fedrt.learning.transforms.base import UpdateKey
 from fedrt.rounds import ACCEPTED
 from fedrt.scenario.faults import Attack
 
@@ -78,6 +79,12 @@ class TrainingOrder:
     NaN where either is unknown."""
     past_move: Mapping[int, NDArray[Any]] | None = None
     """How the parameters of each edge server's model changed in its last edge round."""
+    seed: int = 0
+    """The run's seed, from which transforms of updates draw."""
+
+    def key(self, n: int) -> UpdateKey:
+        """What the update of the n-th device is of."""
+        return UpdateKey(self.seed, self.t, self.r, int(self.devices[n]))
 
 
 PER_DEVICE = (

@@ -18,6 +18,7 @@ from fedrt.learning.optimisers import Optimiser, Rate, make_optimiser
 from fedrt.learning.optimisers.schedules import RateRule
 from fedrt.learning.servers import ServerOptimiser, make_server_optimiser
 from fedrt.learning.tasks import Task, make_task
+from fedrt.learning.transforms import Chain, make_chain
 from fedrt.scenario.model import Scenario
 
 IntArray = NDArray[np.int64]
@@ -47,11 +48,17 @@ class Method:
     aggregator: Aggregator
     codec: Codec | None
     """None: models are sent as they are."""
+    chain: Chain
+    """What happens to updates before they are coded."""
     server_optimiser: ServerOptimiser | None
     """None: the average of the devices' models is the edge server's new one."""
     rates: RateRule
     optimiser_with: Callable[[Rate], Optimiser]
     """The optimiser with another learning rate."""
+
+    def sends_updates(self, chosen: object) -> bool:
+        """Whether devices send updates, and not whole models; `chosen`: a plan's codecs, if any."""
+        return self.codec is not None or chosen is not None or bool(self.chain)
 
     def inputs_at(self, t: int) -> StepInputs:
         """What local steps need in a global round."""
@@ -85,6 +92,7 @@ def make_method(scenario: Scenario) -> Method:
         task=make_task(learning),
         aggregator=make_aggregator(learning),
         codec=make_codec(learning),
+        chain=make_chain(learning),
         server_optimiser=make_server_optimiser(learning),
         rates=RateRule(scenario),
         optimiser_with=partial(make_optimiser, learning),

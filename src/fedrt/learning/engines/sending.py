@@ -9,11 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedrt.learning.codecs import Codec, ErrorFeedback, first_states, message_length, send_own
+from fedrt.learning.codecs import Codec, ErrorFeedback, message_length, send_own
 from fedrt.learning.codecs.blocks import GRIDS, Grid, grid_rows, receive_blocks, rounded
 from fedrt.learning.codecs.feedback import make_format, receive
 from fedrt.learning.codecs.formats import as_float32
 from fedrt.learning.engines.engine import DeviceResults, IntArray, TrainingOrder
+from fedrt.learning.transforms import Chain
 from fedrt.messages import message_bytes
 
 BUFFER_BYTES = 4
@@ -40,7 +41,12 @@ class Uplink:
         order: TrainingOrder,
         results: DeviceResults,
         program: Callable[[list[Tensor]], Program] = lambda tensors: receive_blocks,
+        *,
+        chain: Chain | None = None,
+        mirrored: bool = True,
     ) -> None:
+        """`mirrored`: also do what edge servers do with updates that they decode."""
+        self.chain, self.mirrored = chain or Chain(), mirrored
         self.codec, self.size = codec, num_parameters
         self.order, self.results, self.program = order, results, program
         self.states, self.row = order.codec_state, order.state_row
@@ -62,7 +68,40 @@ class Uplink:
             # An order that is tried out: its devices remember nothing yet.
             feedback = self.codec if self.names is None else ErrorFeedback("float32")
             self.row = np.arange(len(self.order.devices))
-            self.states = first_states(feedback, len(self.row), self.size, models)
+            self.states = self.chain.first_states(feedback, len(self.row), self.size, models)
+        if not self.chain:
+            self._send(place, models, edge, trained)
+            return
+        count, size = len(place), self.size
+        starts, changes = models[edge[:count]], trained[:count, :size]
+        changes -= starts[:, :size]
+        self._transform(place, changes)
+        if self.codec is not None or self.names is not None:
+            # An update is coded as the model of a device that started from zeros.
+            zeros = torch.zeros_like(models[:1])
+            self._send(place, zeros, torch.zeros_like(edge), trained)
+        changes += starts[:, :size]
+        if self.mirrored:
+            for n, number in enumerate(place.tolist()):
+                given = (trained[n], starts[n], size, self.order.key(number))
+                trained[n] = self.chain.received(*given)
+
+    def _transform(self, place: IntArray, updates: Tensor) -> None:
+        """Replace the updates of devices by what their transforms make of them.
+
+        One that is not finite goes on as it is, for its server to refuse.
+        """
+        assert self.row is not None
+        finite = updates.isfinite().all(1).tolist()
+        for n, number in ((n, number) for n, number in enumerate(place.tolist()) if finite[n]):
+            row = None if self.states is None else self.states[self.row[number]]
+            own = self.chain.part(row, self.size, coded=self.names is not None)
+            updates[n], after = self.chain.apply(updates[n].clone(), own, self.order.key(number))
+            if own is not None and after is not None:
+                own.copy_(after)
+
+    def _send(self, place: IntArray, models: Tensor, edge: Tensor, trained: Tensor) -> None:
+        """The same through the codec alone."""
         buffers = BUFFER_BYTES * (trained.shape[1] - self.size)
         if self.names is None:
             self._send_own(place, models[edge[: len(place)]], trained)
@@ -73,7 +112,9 @@ class Uplink:
         lengths = {name: message_bytes(name, self.size, self.share) for name in set(names)}
         self.results.sent_bytes[place] = [lengths[name] + buffers for name in names]
         assert self.states is not None
-        given = (models, edge, trained, self.states, self.row[place])
+        assert self.row is not None
+        coded = self.states if self.states.shape[1] == self.size else self.states[:, : self.size]
+        given = (models, edge, trained, coded, self.row[place])
         squares = self._send_shipped(names, *given)
         self.waiting.append((place, squares))
 
@@ -92,7 +133,7 @@ class Uplink:
         self.waiting = []
 
     def _send_own(self, place: IntArray, starts: Tensor, trained: Tensor) -> None:
-        states, count = self.states, len(place)
+        states, count = None if self.chain.remembers else self.states, len(place)
         assert self.codec is not None
         assert self.row is not None
         if states is None:

@@ -68,8 +68,9 @@ class SequentialEngine:
         own, uplink = self.method.inputs_at(order.t), None
         if order.correction is not None:
             own = own._replace(corrections=torch.as_tensor(order.correction, device=device))
-        if self.method.codec is not None or order.codec is not None:
-            uplink = Uplink(self.method.codec, self.model.num_parameters, order, results)
+        if self.method.sends_updates(order.codec):
+            chain, size = self.method.chain, self.model.num_parameters
+            uplink = Uplink(self.method.codec, size, order, results, chain=chain)
         with own_randomness(device) as generator:
             for n, edge in enumerate(order.edge_of_device.tolist()):
                 self.model.load(models[edge])

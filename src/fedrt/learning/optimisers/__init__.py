@@ -1,61 +1,34 @@
 """Optimisers: how a device changes its model by the gradients of a local step.
 
-`learning.optimiser` names one of these, or the import path of a user's own.
+`learning.optimiser` names one of `registry.OPTIMISERS`, or the import path of a user's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from fedrt.learning.optimisers.adam import Adam
-from fedrt.learning.optimisers.adjusted import Adjusted
-from fedrt.learning.optimisers.base import (
-    Optimiser,
-    Rate,
-    Step,
-    Tensors,
-    spread,
-    take_step,
-    updated,
-)
-from fedrt.learning.optimisers.sgd import SGD
-from fedrt.scenario.entries import make_own
-from fedrt.scenario.model import Custom, Learning
+from fedrt.system.lazy import export
 
-__all__ = [
-    "OPTIMISERS",
-    "SGD",
-    "Adam",
-    "Adjusted",
-    "Optimiser",
-    "Rate",
-    "Step",
-    "Tensors",
-    "make_optimiser",
-    "spread",
-    "take_step",
-    "updated",
-]
-
-OPTIMISERS: dict[str, Callable[[Learning, Rate], Optimiser]] = {
-    "sgd": SGD.from_settings,
-    "adam": Adam.adam,
-    "adamw": Adam.adamw,
-}
-"""Every shipped optimiser by its name, made from the settings of a scenario and a learning rate."""
-
-
-def make_optimiser(learning: Learning, rate: Rate) -> Optimiser:
-    """The optimiser that a scenario names; a user's own gets the learning rate and its options.
-
-    With FedProx, clipping or SCAFFOLD, which change the gradients that it gets.
-    """
-    chosen = learning.optimiser or "sgd"
-    made: Optimiser
-    if isinstance(chosen, Custom):
-        made = make_own(chosen, "optimiser", ("init", "update"), rate)
-    else:
-        made = OPTIMISERS[chosen if isinstance(chosen, str) else chosen.kind](learning, rate)
-    if learning.proximal is None and learning.clip_norm is None and not learning.scaffold:
-        return made
-    return Adjusted(made, learning.proximal, learning.clip_norm, bool(learning.scaffold))
+if TYPE_CHECKING:
+    from fedrt.learning.optimisers.adam import Adam as Adam
+    from fedrt.learning.optimisers.adam import AdamW as AdamW
+    from fedrt.learning.optimisers.adjusted import Adjusted as Adjusted
+    from fedrt.learning.optimisers.adjusted import make_optimiser as make_optimiser
+    from fedrt.learning.optimisers.base import Optimiser as Optimiser
+    from fedrt.learning.optimisers.base import Rate as Rate
+    from fedrt.learning.optimisers.base import Step as Step
+    from fedrt.learning.optimisers.base import Tensors as Tensors
+    from fedrt.learning.optimisers.base import spread as spread
+    from fedrt.learning.optimisers.base import take_step as take_step
+    from fedrt.learning.optimisers.base import updated as updated
+    from fedrt.learning.optimisers.sgd import SGD as SGD
+else:
+    __getattr__, __dir__, __all__ = export(
+        __name__,
+        {
+            "adam": "Adam AdamW",
+            "adjusted": "Adjusted make_optimiser",
+            "base": "Optimiser Rate Step Tensors spread take_step updated",
+            "sgd": "SGD",
+        },
+    )

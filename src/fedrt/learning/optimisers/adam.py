@@ -3,49 +3,42 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
-import torch
+from fedrt.scenario.methods import DECAY, EPSILON, SHARE
+from fedrt.scenario.tables.fields import setting
 
-from fedrt.learning.optimisers.base import Rate, Step, Tensors
-from fedrt.scenario.methods import AdamOptions, AdamWOptions
-from fedrt.scenario.model import Learning
+if TYPE_CHECKING:
+    from fedrt.learning.optimisers.base import Rate, Step, Tensors
 
 
 @dataclass(frozen=True)
 class Adam:
-    """m and s, running means of the gradient and of its square, both 0 as an edge round starts.
+    """Adam: steps by a running mean of gradients over the root of one of their squares.
 
+    m and s are running means of the gradient and of its square, both 0 as an edge round starts, and
     w <- w - learning_rate (m / (1 - beta1^step)) / (sqrt(s / (1 - beta2^step)) + epsilon). Weight
     decay times w is added to the gradient, or if `decoupled` (AdamW), the parameters shrink by that
     times the learning rate before the step.
     """
 
-    learning_rate: Rate
-    beta1: float
-    beta2: float
-    epsilon: float
-    weight_decay: float
-    decoupled: bool
-
-    @classmethod
-    def adam(cls, learning: Learning, rate: Rate) -> Adam:
-        """Adam with a scenario's options and a learning rate."""
-        chosen = learning.optimiser
-        return cls._made(chosen if isinstance(chosen, AdamOptions) else AdamOptions(), rate)
-
-    @classmethod
-    def adamw(cls, learning: Learning, rate: Rate) -> Adam:
-        """AdamW with a scenario's options and a learning rate."""
-        chosen = learning.optimiser
-        return cls._made(chosen if isinstance(chosen, AdamWOptions) else AdamWOptions(), rate)
-
-    @classmethod
-    def _made(cls, options: AdamOptions | AdamWOptions, rate: Rate) -> Adam:
-        given = (options.beta1, options.beta2, options.epsilon, options.weight_decay)
-        return cls(rate, *given, decoupled=isinstance(options, AdamWOptions))
+    kind: ClassVar[str] = "adam"
+    decoupled: ClassVar[bool] = False
+    beta1: float = setting(SHARE, 0.9)
+    """What the mean of gradients keeps from one step to the next."""
+    beta2: float = setting(SHARE, 0.999)
+    """What the mean of their squares keeps."""
+    epsilon: float = setting(EPSILON, 1e-8)
+    """Added to the root by which a step is divided."""
+    weight_decay: float = setting(DECAY, 0.0)
+    """Added to the gradient, times the parameters."""
+    learning_rate: Rate = 0.0
+    """That of the scenario, which schedules change."""
 
     def init(self, parameters: Tensors) -> Tensors:
         """Means of 0: those of the gradients, then those of their squares."""
+        import torch
+
         return [torch.zeros_like(held) for held in [*parameters, *parameters]]
 
     def update(
@@ -75,6 +68,8 @@ class Adam:
         self, parameters: Tensors, gradients: Tensors, state: Tensors, step: Step
     ) -> None:
         """The update in one pass through memory."""
+        import torch
+
         count = len(parameters)
         number = torch.tensor(float(step))
         take = torch._fused_adamw_ if self.decoupled else torch._fused_adam_
@@ -94,3 +89,13 @@ class Adam:
             amsgrad=False,
             maximize=False,
         )
+
+
+@dataclass(frozen=True)
+class AdamW(Adam):
+    """Adam whose weight decay shrinks the parameters themselves, whatever their gradients."""
+
+    kind: ClassVar[str] = "adamw"
+    decoupled: ClassVar[bool] = True
+    weight_decay: float = setting(DECAY, 0.01)
+    """The share of the parameters that a step takes away, times the learning rate."""

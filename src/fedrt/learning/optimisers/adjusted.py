@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from fedrt.learning.optimisers.base import Optimiser, Step, Tensors, spread, take_step, updated
+from fedrt.learning.optimisers.base import (
+    Optimiser,
+    Rate,
+    Step,
+    Tensors,
+    spread,
+    take_step,
+    updated,
+)
+from fedrt.registry import OPTIMISERS, make_part
+from fedrt.scenario.entries import make_own
+from fedrt.scenario.model import Custom, Learning
 
 SMALL = 1e-6
 """Added to a norm before dividing by it, as torch's `clip_grad_norm_` does."""
@@ -80,3 +91,19 @@ def device_norms(gradients: Tensors) -> Tensor:
     """The norm of each device's whole gradient; devices are on the tensors' first axis."""
     squares = [gradient.flatten(1).square().sum(1) for gradient in gradients]
     return torch.stack(squares).sum(0).sqrt()
+
+
+def make_optimiser(learning: Learning, rate: Rate) -> Optimiser:
+    """The optimiser that a scenario names; a user's own gets the learning rate and its options.
+
+    With FedProx, clipping or SCAFFOLD, which change the gradients that it gets.
+    """
+    choice = learning.optimiser or "sgd"
+    made: Optimiser
+    if isinstance(choice, Custom):
+        made = make_own(choice, "optimiser", ("init", "update"), rate)
+    else:
+        made = replace(make_part(OPTIMISERS, choice, learning), learning_rate=rate)
+    if learning.proximal is None and learning.clip_norm is None and not learning.scaffold:
+        return made
+    return Adjusted(made, learning.proximal, learning.clip_norm, bool(learning.scaffold))

@@ -6,33 +6,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 from fedrt.scenario.entries import OwnEntry, make_own, refuse
-from fedrt.scenario.methods import ConstantSchedule, CosineSchedule, Schedule, StepSchedule
+from fedrt.scenario.methods import Schedule
 from fedrt.scenario.model import Custom, Scenario
-
-Factor = Callable[[Any, int, int], float]
-
-
-def _constant(chosen: ConstantSchedule, t: int, rounds: int) -> float:
-    return 1.0
-
-
-def _step(chosen: StepSchedule, t: int, rounds: int) -> float:
-    return float(chosen.factor ** (t // chosen.every))
-
-
-def _cosine(chosen: CosineSchedule, t: int, rounds: int) -> float:
-    return chosen.last + (1 - chosen.last) * 0.5 * (1 + math.cos(math.pi * t / rounds))
-
-
-SCHEDULES: dict[str, Factor] = {"constant": _constant, "step": _step, "cosine": _cosine}
-"""For each kind, what the learning rate is multiplied by in global round t of so many.
-
-Both are counted from the end of the warm-up.
-"""
 
 
 class RateRule:
@@ -70,7 +48,7 @@ def factor_at(chosen: Schedule, t: int, rounds: int) -> float:
     warm = chosen.warm_up_rounds
     if t < warm:
         return (t + 1) / (warm + 1)
-    return SCHEDULES[chosen.kind](chosen, t - warm, max(1, rounds - warm))
+    return chosen.share(t - warm, max(1, rounds - warm))
 
 
 def _checked(own: OwnEntry, found: Any) -> float:

@@ -2,37 +2,45 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
 
-import torch
+from fedrt.scenario.methods import DECAY
+from fedrt.scenario.tables.fields import setting
+from fedrt.validation import Flag
 
-from fedrt.learning.optimisers.base import Rate, Step, Tensors
-from fedrt.scenario.methods import SgdOptions
-from fedrt.scenario.model import Learning
+if TYPE_CHECKING:
+    from fedrt.learning.optimisers.base import Rate, Step, Tensors
+    from fedrt.scenario.model import Learning
 
 
 @dataclass(frozen=True)
 class SGD:
-    """v <- momentum v + gradient, then w <- w - learning_rate v; v is 0 as an edge round starts.
+    """Stochastic gradient descent with `learning.momentum`.
 
-    With weight decay, that times w is added to the gradient. With Nesterov's momentum w moves by
+    v <- momentum v + gradient, then w <- w - learning_rate v; v is 0 as an edge round starts. With
+    weight decay, that times w is added to the gradient. With Nesterov's momentum w moves by
     gradient + momentum v instead of v.
     """
 
-    learning_rate: Rate
-    momentum: float
-    nesterov: bool = False
-    weight_decay: float = 0.0
+    kind: ClassVar[str] = "sgd"
+    nesterov: bool = setting(Flag(), False)
+    """Whether the gradient is that of the point to which the velocity leads."""
+    weight_decay: float = setting(DECAY, 0.0)
+    """Added to the gradient, times the parameters."""
+    learning_rate: Rate = 0.0
+    """That of the scenario, which schedules change."""
+    momentum: float = 0.0
+    """That of the scenario."""
 
-    @classmethod
-    def from_settings(cls, learning: Learning, rate: Rate) -> SGD:
-        """The optimiser with a scenario's momentum and options, and a learning rate."""
-        chosen = learning.optimiser
-        options = chosen if isinstance(chosen, SgdOptions) else SgdOptions()
-        return cls(rate, learning.momentum, options.nesterov, options.weight_decay)
+    def with_settings(self, learning: Learning) -> SGD:
+        """The same with a scenario's momentum."""
+        return replace(self, momentum=learning.momentum)
 
     def init(self, parameters: Tensors) -> Tensors:
         """Velocities of 0."""
+        import torch
+
         return [torch.zeros_like(held) for held in parameters]
 
     def update(
@@ -55,6 +63,8 @@ class SGD:
         self, parameters: Tensors, gradients: Tensors, state: Tensors, step: Step
     ) -> None:
         """The update without new tensors; the product is not rounded before it is subtracted."""
+        import torch
+
         if self.weight_decay:
             gradients = list(torch._foreach_add(gradients, parameters, alpha=self.weight_decay))
         torch._foreach_mul_(state, self.momentum)
@@ -68,6 +78,8 @@ class SGD:
         self, parameters: Tensors, gradients: Tensors, state: Tensors, step: Step
     ) -> None:
         """The update in one pass through memory instead of three."""
+        import torch
+
         torch._fused_sgd_(
             parameters,
             # It goes by position in memory: all must lie alike.

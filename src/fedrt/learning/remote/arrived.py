@@ -11,6 +11,7 @@ from fedrt.errors import MessageError
 from fedrt.learning.engines.engine import DeviceResults, TrainingOrder
 from fedrt.learning.remote.orders import LocalOrder, LocalResult
 from fedrt.learning.remote.parts import CommonParts
+from fedrt.learning.transforms.base import UpdateKey
 from fedrt.rounds import NOT_FINITE, WRONG_SHAPE
 
 KEPT = 2**25
@@ -37,6 +38,8 @@ def read_model(parts: CommonParts, order: LocalOrder, result: LocalResult, start
         raise WrongResultError("a norm or a time is below 0", WRONG_SHAPE)
     try:
         model = parts.received(result.message, order.codec, start)
+        key = UpdateKey(parts.seed, order.t, order.r, order.device)
+        model = parts.method.chain.received(model, start, parts.size, key)
         if (result.variate is None) != (order.correction is None):
             raise MessageError("a variate comes with a correction, and only then")
         if result.variate is not None:

@@ -16,8 +16,9 @@ from torch import Tensor
 from fedrt.data.batches import Batches
 from fedrt.data.split import OwnSamples
 from fedrt.errors import InputError
-from fedrt.learning.codecs import Codec, ErrorFeedback, first_states, make_format
+from fedrt.learning.codecs import Codec, ErrorFeedback
 from fedrt.learning.codecs.base import encode_checked
+from fedrt.learning.engines.edge_servers import with_codecs
 from fedrt.learning.engines.engine import DeviceResults, TrainingOrder
 from fedrt.learning.engines.samples import TensorSamples
 from fedrt.learning.engines.sending import Uplink
@@ -26,7 +27,8 @@ from fedrt.learning.material import check_labels
 from fedrt.learning.models.architectures import check_trains, model_code
 from fedrt.learning.remote.orders import LocalOrder, LocalResult, ModelInputs
 from fedrt.learning.remote.parts import DRAWING, CommonParts, one_thread, open_parts, some_threads
-from fedrt.messages import UPLOADS, Raw
+from fedrt.learning.transforms import Chain
+from fedrt.messages import Raw
 from fedrt.scenario.model import Scenario
 
 IntArray = NDArray[np.int64]
@@ -60,7 +62,7 @@ class DeviceSteps:
             parts.model,
             samples,
             Batches([*others, mine], learning.batch_size, seed),
-            replace(parts.method, codec=None),
+            replace(parts.method, codec=None, chain=Chain()),
             augment=learning.augment,
             half=learning.dtype == "bfloat16",
         )
@@ -128,6 +130,7 @@ class DeviceSteps:
             local_steps=np.array([order.local_steps]),
             weight=np.ones(1),
             correction=correction,
+            seed=self.parts.seed,
         )
 
     def _coded(
@@ -143,30 +146,33 @@ class DeviceSteps:
         parts, codec = self.parts, self.parts.method.codec
         name = codec.name if isinstance(codec, ErrorFeedback) else None
         name = order.codec if order.codec is not None else name
-        if name is None and codec is None:
+        chain, size, key = parts.method.chain, parts.size, whole.key(0)
+        if name is None and codec is None and not chain:
             return parts.pack(state), left
         held = self._states(codec if name is None else ErrorFeedback("float32"), left)
-        update = state[: parts.size] - start[: parts.size]
-        if name is None:
-            assert codec is not None
-            message, after = encode_checked(codec, update, None if held is None else held[0])
-            return parts.join(message, state), None if after is None else after.cpu().numpy()
-        assert held is not None
-        message = make_format(name, parts.share).encode(update + held[0])
-        sent = parts.join(message, state)
-        menu = replace(
-            whole,
-            codec=np.array([UPLOADS.index(name)]),
-            menu=UPLOADS,
-            codec_state=held,
-            state_row=np.zeros(1, dtype=np.int64),
-        )
-        Uplink(codec, parts.size, menu, results).send_one(0, start[None], 0, state)
-        return sent, held[0].numpy()
+        row, update = None if held is None else held[0], state[:size] - start[:size]
+        update, after = chain.apply(update, chain.part(row, size, coded=name is not None), key)
+        if name is not None:
+            assert held is not None
+            message = parts.format_of(name).encode(update + held[0, :size])
+            sent = parts.join(message, state)
+            one = replace(whole, codec_state=held, state_row=np.zeros(1, dtype=np.int64))
+            given = (codec, size, with_codecs(one, [name]), results)
+            uplink = Uplink(*given, chain=chain, mirrored=False)
+            uplink.send_one(0, start[None], 0, state)
+            return sent, held[0].numpy()
+        if codec is None:
+            state[:size] = start[:size] + update
+            sent = parts.pack(state)
+        else:
+            message, remembered = encode_checked(codec, update, None if chain.remembers else row)
+            sent, after = parts.join(message, state), remembered if after is None else after
+        return sent, None if after is None else after.cpu().numpy()
 
     def _states(self, codec: Codec | None, left: NDArray[Any] | None) -> Tensor | None:
         """What is left to send, in a row of its own; that of a first message where none is."""
-        first = first_states(codec, 1, self.parts.size, self.parts.first_model)
+        given = (codec, 1, self.parts.size, self.parts.first_model)
+        first = self.parts.method.chain.first_states(*given)
         if left is None or first is None:
             return first
         if left.shape != first.shape[1:]:

@@ -16,7 +16,7 @@ from fedrt.learning.aggregators import averaging_weights
 from fedrt.learning.codecs import make_format
 from fedrt.learning.distances import pairwise_distance
 from fedrt.learning.engines.attacks import claimed_samples
-from fedrt.learning.engines.edge_servers import EdgeServers, screening_of
+from fedrt.learning.engines.edge_servers import EdgeServers, screening_of, with_codecs
 from fedrt.learning.engines.engine import DeviceResults, Trained, TrainingOrder, part_of
 from fedrt.learning.engines.screening import EdgeServer, average_in_turn, needs_rows
 from fedrt.learning.remote.arrived import Arrived, WrongResultError, read_model
@@ -31,7 +31,7 @@ from fedrt.learning.remote.orders import (
     ModelInputs,
 )
 from fedrt.learning.remote.parts import CommonParts, one_thread, open_parts
-from fedrt.messages import UPLOADS, Raw
+from fedrt.messages import Raw
 from fedrt.rounds import ACCEPTED, REASONS
 from fedrt.scenario.model import Scenario
 from fedrt.world.faults import draw_attackers
@@ -168,6 +168,7 @@ class EdgeModel:
             given = (self.parts.unpack(order.correction or b"", what, size) for order in orders)
             correction = torch.stack(list(given)).numpy()
         order = TrainingOrder(
+            seed=self.parts.seed,
             t=orders[0].t,
             r=orders[0].r,
             devices=who,
@@ -183,10 +184,10 @@ class EdgeModel:
             attackers=attackers,
             state_row=row,
             correction=correction,
-            codec=np.array([UPLOADS.index(name) for name in named]) if named else None,
-            menu=UPLOADS if named else (),
         )
-        return order if self.held.past is None else self.held.past.ordered(order)
+        if self.held.past is not None:
+            order = self.held.past.ordered(order)
+        return with_codecs(order, named) if named else order
 
     @one_thread()
     def problem(self, result: LocalResult, order: LocalOrder) -> str | None:

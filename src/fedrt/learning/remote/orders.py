@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from fedrt.control.mixing.damping import damped
 from fedrt.control.mixing.weights import mixing_of
-from fedrt.messages import UPLOADS, Raw, distortion
+from fedrt.messages import GOSSIP_CODECS, UPLOADS, Raw, distortion
 from fedrt.plan import Gossip
 from fedrt.rounds import ACCEPTED
-from fedrt.scenario.model import GOSSIP_CODECS, Scenario
+from fedrt.scenario.model import Scenario
 from fedrt.validation import shown
 
 FloatArray = NDArray[np.float64]
@@ -56,7 +56,7 @@ class LocalOrder:
     r: int
     local_steps: int
     codec: str | None = None
-    """A shipped codec by its name; None: what `learning.upload` says."""
+    """A codec by its name, or by the path of a user's; None: what `learning.upload` says."""
     correction: Raw | None = None
     """What SCAFFOLD adds to gradients, in the model's type; None without it."""
     device: int = 0
@@ -70,7 +70,7 @@ class LocalOrder:
         numbers = (self.t, self.r, self.local_steps)
         if not all(0 <= number <= most for number, most in zip(numbers, MOST, strict=True)):
             return f"an order of round ({self.t}, {self.r}) with {self.local_steps} local steps"
-        if self.codec is not None and self.codec not in UPLOADS:
+        if self.codec is not None and self.codec not in UPLOADS and ":" not in self.codec:
             return f"an order with the codec {shown(self.codec)}: must be one that is shipped"
         return None
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedrt.errors import InputError, MessageError
-from fedrt.learning.codecs import ErrorFeedback, make_format, message_length
+from fedrt.learning.codecs import ErrorFeedback, Format, make_format, message_length
 from fedrt.learning.engines.method import Method, make_method
 from fedrt.learning.engines.sending import BUFFER_BYTES
 from fedrt.learning.material import DTYPES, few_threads
@@ -23,8 +23,9 @@ from fedrt.learning.models.architectures import model_for
 from fedrt.learning.models.flat import FlatModel
 from fedrt.learning.notes import refuse_other_lengths
 from fedrt.learning.remote.orders import ModelInputs
-from fedrt.messages import Raw, message_bytes
+from fedrt.messages import UPLOADS, Raw, message_bytes
 from fedrt.scenario.model import Scenario
+from fedrt.validation import shown
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class CommonParts:
         """The length of a device's message under a codec; None: the scenario's own."""
         own, buffers = self.method.codec, BUFFER_BYTES * (self.model.size - self.size)
         if codec is not None:
-            return message_bytes(codec, self.size, self.share) + buffers
+            return message_bytes(self._known(codec), self.size, self.share) + buffers
         return self.model_bytes if own is None else message_length(own, self.size) + buffers
 
     @property
@@ -106,10 +107,20 @@ class CommonParts:
             raise MessageError("message: the model that it makes is not finite")
         return found
 
+    def format_of(self, codec: str) -> Format:
+        """The format of messages that a codec writes."""
+        return make_format(self._known(codec), self.share)
+
+    def _known(self, codec: str) -> str:
+        """The name of a codec; an error if it is a user's that the scenario does not name."""
+        if codec not in UPLOADS and codec not in (self.scenario.control.codecs or ()):
+            raise MessageError(f"codec {shown(codec)}: must be one of the scenario's")
+        return codec
+
     def _decoded(self, message: bytes, codec: str | None) -> Tensor:
         own = self.method.codec
         if codec is not None:
-            return make_format(codec, self.share).decode(message, self.size)
+            return self.format_of(codec).decode(message, self.size)
         if isinstance(own, ErrorFeedback):
             return own.format.decode(message, self.size)
         assert own is not None

@@ -1,43 +1,29 @@
 """Server optimisers: how an edge server moves its model by its devices' averaged update.
 
-`learning.server_optimiser` names one of these, or the import path of a user's own.
+`learning.server_optimiser` names one of `registry.SERVER_OPTIMISERS`, or the import path of a
+user's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
-from fedrt.learning.servers.adaptive import FedAdam
-from fedrt.learning.servers.base import ServerOptimiser, Servers, Tensors
-from fedrt.learning.servers.momentum import FedAvgM
-from fedrt.scenario.entries import make_own
-from fedrt.scenario.model import Custom, Learning
+from fedrt.system.lazy import export
 
-__all__ = [
-    "SERVER_OPTIMISERS",
-    "FedAdam",
-    "FedAvgM",
-    "ServerOptimiser",
-    "Servers",
-    "Tensors",
-    "make_server_optimiser",
-]
-
-SERVER_OPTIMISERS: dict[str, Callable[[Any], ServerOptimiser]] = {
-    "fedavgm": FedAvgM.from_options,
-    "fedadam": FedAdam.adam,
-    "fedyogi": FedAdam.yogi,
-}
-"""Every shipped server optimiser by its name, made from its options."""
-
-
-def make_server_optimiser(learning: Learning) -> ServerOptimiser | None:
-    """The server optimiser that a scenario names; None: the average is the new model."""
-    chosen = learning.server_optimiser
-    if chosen is None:
-        return None
-    if isinstance(chosen, Custom):
-        made: ServerOptimiser = make_own(chosen, "server_optimiser", ("init", "update"))
-        return made
-    return SERVER_OPTIMISERS[chosen.kind](chosen)
+if TYPE_CHECKING:
+    from fedrt.learning.servers.adaptive import FedAdam as FedAdam
+    from fedrt.learning.servers.adaptive import FedYogi as FedYogi
+    from fedrt.learning.servers.base import ServerOptimiser as ServerOptimiser
+    from fedrt.learning.servers.base import Servers as Servers
+    from fedrt.learning.servers.base import Tensors as Tensors
+    from fedrt.learning.servers.base import make_server_optimiser as make_server_optimiser
+    from fedrt.learning.servers.momentum import FedAvgM as FedAvgM
+else:
+    __getattr__, __dir__, __all__ = export(
+        __name__,
+        {
+            "adaptive": "FedAdam FedYogi",
+            "base": "ServerOptimiser Servers Tensors make_server_optimiser",
+            "momentum": "FedAvgM",
+        },
+    )

@@ -10,7 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedrt.scenario.entries import OwnEntry, refuse
+from fedrt.registry import SERVER_OPTIMISERS, make_part
+from fedrt.scenario.entries import OwnEntry, make_own, refuse
+from fedrt.scenario.model import Custom, Learning
 
 Tensors = list[Tensor]
 IntArray = NDArray[np.int64]
@@ -93,3 +95,16 @@ class Servers:
         """Restore what was saved."""
         saved = [torch.from_numpy(np.array(state[f"server_{i}"])) for i in range(len(self.held))]
         self.held = [new.to(held) for new, held in zip(saved, self.held, strict=True)]
+
+
+def make_server_optimiser(learning: Learning) -> ServerOptimiser | None:
+    """The server optimiser that a scenario names; None: the average is the new model."""
+    choice = learning.server_optimiser
+    if choice is None:
+        return None
+    made: ServerOptimiser
+    if isinstance(choice, Custom):
+        made = make_own(choice, "server_optimiser", ("init", "update"))
+    else:
+        made = make_part(SERVER_OPTIMISERS, choice, learning)
+    return made

@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
-import torch
-from torch import Tensor
+from fedrt.scenario.methods import RATE, SHARE
+from fedrt.scenario.tables.fields import setting
 
-from fedrt.learning.servers.base import Tensors
-from fedrt.scenario.methods import FedAvgMOptions
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from fedrt.learning.servers.base import Tensors
 
 
 @dataclass(frozen=True)
 class FedAvgM:
-    """v <- momentum v + change, then w <- w + learning_rate v; v is 0 as a run starts.
+    """Momentum at the edge servers.
 
-    Hsu, Qi and Brown, "Measuring the effects of non-identical data distribution for federated
-    visual classification", 2019.
+    v <- momentum v + change, then w <- w + learning_rate v; v is 0 as a run starts. Hsu, Qi and
+    Brown, "Measuring the effects of non-identical data distribution for federated visual
+    classification", 2019.
     """
 
-    learning_rate: float
-    momentum: float
-
-    @classmethod
-    def from_options(cls, options: FedAvgMOptions) -> FedAvgM:
-        """The optimiser with its options."""
-        return cls(options.learning_rate, options.momentum)
+    kind: ClassVar[str] = "fedavgm"
+    learning_rate: float = setting(RATE, 1.0)
+    """What the change of the model is multiplied by."""
+    momentum: float = setting(SHARE, 0.9)
+    """What the velocity keeps from one edge round to the next."""
 
     def init(self, models: Tensor) -> Tensors:
         """Velocities of 0."""
+        import torch
+
         return [torch.zeros_like(models)]
 
     def update(self, models: Tensor, change: Tensor, state: Tensors) -> tuple[Tensor, Tensors]:

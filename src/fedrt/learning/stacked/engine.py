@@ -140,9 +140,9 @@ class StackedEngine:
         """
         results = DeviceResults.blank(order)
         results.sent_bytes[:] = models.element_size() * models.shape[1]
-        uplink, codec = None, self.method.codec
-        if codec is not None or order.codec is not None:
-            uplink = Uplink(codec, self.model.num_parameters, order, results, self.coding)
+        uplink, codec, size = None, self.method.codec, self.model.num_parameters
+        if self.method.sends_updates(order.codec):
+            uplink = Uplink(codec, size, order, results, self.coding, chain=self.method.chain)
         blocks, given = self._blocks(order), self.method.inputs_at(order.t)
         for places in blocks:
             block = np.concatenate(places)

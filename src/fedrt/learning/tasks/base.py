@@ -11,8 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedrt.measures import Measure
-from fedrt.scenario.entries import OwnEntry, refuse
+from fedrt.measures import TASK_METHODS, Measure, own_measures
+from fedrt.registry import TASKS, make_part
+from fedrt.scenario.entries import OwnEntry, make_own, refuse
+from fedrt.scenario.model import Custom, Learning
 
 Shape = tuple[int, ...]
 FloatArray = NDArray[np.float64]
@@ -21,8 +23,8 @@ FloatArray = NDArray[np.float64]
 class Task(Protocol):
     """How a model's outputs are compared with labels, sample by sample.
 
-    Outputs and labels have the samples on their first axis. One more method may be there: `loss`,
-    the mean of the losses of a device's batch, where there is a quicker way to it.
+    Outputs and labels have the samples on their first axis. One more method may be there:
+    `mean_loss`, the mean of the losses of a device's batch, where there is a quicker way to it.
     """
 
     @property
@@ -97,7 +99,7 @@ class OwnTask:
 
 def batch_loss(task: Task, outputs: Tensor, labels: Tensor) -> Tensor:
     """The mean loss of one device's batch."""
-    quick = getattr(task, "loss", None)
+    quick = getattr(task, "mean_loss", None)
     if quick is not None:
         found: Tensor = quick(outputs, labels)
         return found
@@ -139,3 +141,13 @@ def measured(task: Task, sums: FloatArray, count: float | FloatArray) -> FloatAr
             with np.errstate(over="ignore"):
                 means[:, place] = np.minimum(np.exp(means[:, place]), math.exp(700))
     return means
+
+
+def make_task(learning: Learning) -> Task:
+    """The task that a scenario names; a user's own gets its options."""
+    choice = learning.task or "classification"
+    if isinstance(choice, Custom):
+        own = make_own(choice, "task", TASK_METHODS)
+        return OwnTask(own, own_measures(own.entry, own.name))
+    task: Task = make_part(TASKS, choice, learning)
+    return task

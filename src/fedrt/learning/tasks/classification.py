@@ -10,20 +10,14 @@ from torch import Tensor
 from torch.nn import functional as fn
 
 from fedrt.learning.tasks.base import Shape
-from fedrt.measures import MEASURES, Measure
-from fedrt.scenario.model import Learning
+from fedrt.registry import TASKS
 
 
 @dataclass(frozen=True)
 class Classification:
     """Cross entropy of one score per class; the measure is whether the greatest score is right."""
 
-    measures: tuple[Measure, ...] = MEASURES["classification"]
-
-    @classmethod
-    def from_settings(cls, learning: Learning) -> Classification:
-        """The task, which has no settings."""
-        return cls()
+    measures = TASKS["classification"].measures
 
     def output_shape(self, num_classes: int, inputs: Shape) -> Shape:
         """The shape of the outputs: one score for each class."""
@@ -38,7 +32,7 @@ class Classification:
         """The cross entropy of each sample."""
         return fn.cross_entropy(outputs, labels, reduction="none")
 
-    def loss(self, outputs: Tensor, labels: Tensor) -> Tensor:
+    def mean_loss(self, outputs: Tensor, labels: Tensor) -> Tensor:
         """The mean cross entropy of a batch."""
         return fn.cross_entropy(outputs, labels)
 

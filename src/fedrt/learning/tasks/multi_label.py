@@ -11,8 +11,7 @@ from torch import Tensor
 from torch.nn import functional as fn
 
 from fedrt.learning.tasks.base import Shape
-from fedrt.measures import MEASURES, Measure
-from fedrt.scenario.model import Learning
+from fedrt.registry import TASKS
 
 
 @dataclass(frozen=True)
@@ -23,12 +22,7 @@ class MultiLabel:
     right, and whether all of a sample's are.
     """
 
-    measures: tuple[Measure, ...] = MEASURES["multi-label"]
-
-    @classmethod
-    def from_settings(cls, learning: Learning) -> MultiLabel:
-        """The task, which has no settings."""
-        return cls()
+    measures = TASKS["multi-label"].measures
 
     def output_shape(self, num_classes: int, inputs: Shape) -> Shape:
         """The shape of the outputs: one score for each label."""

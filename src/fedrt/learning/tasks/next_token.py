@@ -10,8 +10,7 @@ from torch import Tensor
 from torch.nn import functional as fn
 
 from fedrt.learning.tasks.base import Shape
-from fedrt.measures import MEASURES, Measure
-from fedrt.scenario.model import Learning
+from fedrt.registry import TASKS
 
 
 @dataclass(frozen=True)
@@ -23,12 +22,7 @@ class NextToken:
     the mean cross entropy.
     """
 
-    measures: tuple[Measure, ...] = MEASURES["next-token"]
-
-    @classmethod
-    def from_settings(cls, learning: Learning) -> NextToken:
-        """The task, which has no settings."""
-        return cls()
+    measures = TASKS["next-token"].measures
 
     def output_shape(self, num_classes: int, inputs: Shape) -> Shape:
         """The shape of the outputs: at each place a score for every token."""

@@ -3,35 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from numpy.typing import NDArray
-from torch import Tensor
-from torch.nn import functional as fn
+from fedrt.registry import TASKS
+from fedrt.scenario.tables.fields import setting
+from fedrt.validation import OneOf, Real
 
-from fedrt.learning.tasks.base import Shape
-from fedrt.measures import MEASURES, Measure
-from fedrt.scenario.methods import RegressionOptions
-from fedrt.scenario.model import Learning
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from fedrt.learning.tasks.base import Shape
 
 
 @dataclass(frozen=True)
 class Regression:
-    """The squared error, or Huber's with a delta, mean over a sample's numbers.
+    """Regression: numbers that a model is to come near.
 
-    Huber's is half the square of an error up to delta, and delta (|error| - delta / 2) beyond. The
-    measures are the root of the mean squared error, and the mean absolute error.
+    The squared error, or Huber's with a delta, mean over a sample's numbers. Huber's is half the
+    square of an error up to delta, and delta (|error| - delta / 2) beyond. The measures are the
+    root of the mean squared error, and the mean absolute error.
     """
 
-    huber_delta: float | None = None
-    measures: tuple[Measure, ...] = MEASURES["regression"]
-
-    @classmethod
-    def from_settings(cls, learning: Learning) -> Regression:
-        """The task with its loss."""
-        chosen = learning.task
-        options = chosen if isinstance(chosen, RegressionOptions) else RegressionOptions()
-        return cls(options.delta if options.loss == "huber" else None)
+    measures = TASKS["regression"].measures
+    kind: ClassVar[str] = "regression"
+    loss: str = setting(OneOf(("mse", "huber")), "mse")
+    """The squared error, or Huber's: squared up to `delta`, beyond that linear."""
+    delta: float = setting(Real(above=0, most=1e9), 1.0)
+    """Where Huber's loss becomes linear."""
 
     def output_shape(self, num_classes: int, inputs: Shape) -> Shape:
         """The shape of the outputs: as many numbers as a sample has."""
@@ -45,9 +44,11 @@ class Regression:
     def losses(self, outputs: Tensor, labels: Tensor) -> Tensor:
         """The mean loss of each sample's numbers."""
         wanted = labels.to(outputs.dtype)
-        if self.huber_delta is None:
+        if self.loss == "mse":
             return (outputs - wanted).square().mean(1)
-        return fn.huber_loss(outputs, wanted, reduction="none", delta=self.huber_delta).mean(1)
+        from torch.nn.functional import huber_loss
+
+        return huber_loss(outputs, wanted, reduction="none", delta=self.delta).mean(1)
 
     def values(self, outputs: Tensor, labels: Tensor) -> list[Tensor]:
         """For each sample, its mean squared and its mean absolute error."""

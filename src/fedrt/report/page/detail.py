@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedrt.errors import InputError
 from fedrt.ledger import overspend_j
-from fedrt.messages import BITS, UNCOMPRESSED, UPLOADS
+from fedrt.messages import UPLOADS as SHIPPED
 from fedrt.records.history import ALL_PARTS, PARTS, parts_in
 from fedrt.report.devices.measured import COLUMNS as MEASURED
 from fedrt.report.devices.measured import device_means
@@ -42,9 +42,9 @@ MOST_HELD = 200_000
 
 NO_CODEC = 255
 """In the place of a codec where a device sent nothing."""
+UPLOADS = list(SHIPPED)
 FEW_BITS_FIRST = tuple(reversed(UPLOADS))
-SENT_BITS = {UNCOMPRESSED: 32, "float32": 32, "float16": 16, **BITS}
-NUMBER_BITS = np.array([SENT_BITS.get(codec, np.nan) for codec in UPLOADS])
+NUMBER_BITS = np.array([codec.bits or np.nan for codec in SHIPPED.values()])
 """The bits of a number under each codec; `top-k`, which sends only some, has none."""
 
 FloatArray = NDArray[np.float64]

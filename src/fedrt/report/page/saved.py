@@ -151,7 +151,7 @@ def _codec_places(names: Any) -> NDArray[np.int64]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    places = pc.index_in(names, value_set=pa.array(UPLOADS))
+    places = pc.index_in(names, value_set=pa.array(list(UPLOADS)))
     found: NDArray[np.int64] = pc.fill_null(places, -1).to_numpy().astype(np.int64)
     return found
 

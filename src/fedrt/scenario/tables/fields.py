@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from typing import Any, TypeVar
 
+from fedrt.registry import Entry
 from fedrt.validation import Either, Listed, Real, Rule, hint, keys_of, problem, shown
 
 T = TypeVar("T")
@@ -56,7 +57,8 @@ def table_of(value: Any) -> Any:
         return {"kind": value.kind} | dict(value.options)
     if is_dataclass(value) and not isinstance(value, type):
         kind = {"kind": value.kind} if hasattr(value, "kind") else {}
-        items = {f.name: table_of(getattr(value, f.name)) for f in fields(value)}
+        settings = (f.name for f in fields(value) if "rule" in f.metadata)
+        items = {name: table_of(getattr(value, name)) for name in settings}
         return kind | {name: item for name, item in items.items() if item is not None}
     if isinstance(value, tuple):
         return [table_of(item) for item in value]
@@ -77,20 +79,31 @@ class Section:
 class Kinds:
     """The rule for a table whose `kind` says which dataclass it becomes.
 
-    Each class names its kind.
+    Each class names its kind; those of a registry are loaded when a table names them.
 
     Where `custom` is given, a kind with a colon is an import path, and it gets the other fields
     as options.
     """
 
-    classes: tuple[type, ...]
+    choices: tuple[type, ...] | Mapping[str, Entry]
     custom: type | None = None
+
+    @property
+    def classes(self) -> tuple[type, ...]:
+        """All of the dataclasses; loaded here."""
+        if isinstance(self.choices, Mapping):
+            return tuple(entry.load() for entry in self.choices.values())
+        return self.choices
 
     def read(self, value: object, path: str, problems: list[str]) -> Any:
         if not isinstance(value, Mapping):
             problems.append(problem(path, value, "a table of named fields"))
             return None
-        known: dict[str, type] = {cls.kind: cls for cls in self.classes}  # type: ignore[attr-defined]
+        known: Mapping[str, Any] = (
+            self.choices
+            if isinstance(self.choices, Mapping)
+            else {cls.kind: cls for cls in self.choices}  # type: ignore[attr-defined]
+        )
         kind = value.get("kind")
         rest = {name: item for name, item in value.items() if name != "kind"}
         if self.custom is not None and isinstance(kind, str) and ":" in kind:
@@ -101,35 +114,40 @@ class Kinds:
             line = problem(f"{path}.kind", kind, rule) if "kind" in value else None
             problems.append(line or f"{path}.kind: missing; must be {rule}")
             return None
-        return read_table(known[kind], rest, path, problems)
+        chosen = known[kind]
+        cls = chosen.load() if isinstance(chosen, Entry) else chosen
+        return read_table(cls, rest, path, problems)
 
 
 @dataclass(frozen=True)
-class Entry:
-    """The rule for one of several names, or an import path to a user's own class.
+class EntryRule:
+    """The rule for the name of a registry's entry, or an import path to a user's own class.
 
-    The other fields of such a table are its options. A shipped entry that has options names their
-    dataclass in `options`; its bare name stands for their defaults, unless it is in `names`.
+    The other fields of such a table are its options; the bare name of an entry that has options
+    stands for their defaults, except where the entry says that it is `plain`.
     """
 
-    names: tuple[str, ...]
+    entries: Mapping[str, Entry]
     custom: type
-    options: tuple[type, ...] = ()
+
+    @property
+    def options(self) -> tuple[type, ...]:
+        """The dataclasses of those that have options; loaded here."""
+        return tuple(entry.load() for entry in self.entries.values() if entry.has_options)
 
     def read(self, value: object, path: str, problems: list[str]) -> Any:
-        if isinstance(value, str) and value in self.names:
-            return value
-        table = {"kind": value} if isinstance(value, str) else value
-        kind = table.get("kind") if isinstance(table, Mapping) else None
-        known: dict[str, type] = {cls.kind: cls for cls in self.options}  # type: ignore[attr-defined]
-        if isinstance(table, Mapping) and isinstance(kind, str):
-            rest = {name: v for name, v in table.items() if name != "kind"}
+        kind = value.get("kind") if isinstance(value, Mapping) else value
+        options = dict(value) if isinstance(value, Mapping) else {}
+        options.pop("kind", None)
+        if isinstance(kind, str):
             if ":" in kind:
-                return self.custom(kind, rest)
-            if kind in known:
-                return read_table(known[kind], rest, path, problems)
-        names = dict.fromkeys((*self.names, *known))
-        rule = f"one of {', '.join(names)}, or an import path, package:Name"
+                return self.custom(kind, options)
+            entry = self.entries.get(kind)
+            if entry is not None and entry.has_options and not (entry.plain and value == kind):
+                return read_table(entry.load(), options, path, problems)
+            if entry is not None and not options:
+                return kind
+        rule = f"one of {', '.join(self.entries)}, or an import path, package:Name"
         problems.append(problem(path, value, rule))
         return None
 

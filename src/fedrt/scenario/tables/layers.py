@@ -17,7 +17,7 @@ from fedrt.scenario.tables.fields import table_of
 from fedrt.system.plugins import PYTHON, GivenPath, Offer
 
 BUDGET_FORMS = ("energy_j_per_edge_round", "energy_budget_j")
-FORMS = (BUDGET_FORMS, ("share", "count"))
+FORMS = (BUDGET_FORMS, ("share", "count"), ("upload", "update"))
 """Settings that say the same thing in different forms: giving one drops the others."""
 
 
@@ -81,7 +81,7 @@ def plain(value: Any) -> Any:
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | range):
         return [plain(item) for item in value]
-    if is_dataclass(value) and type(value).__module__.startswith("fedrt.scenario."):
+    if is_dataclass(value) and _is_settings(value):
         return table_of(value)
     if isinstance(value, Path):
         return str(value)
@@ -148,6 +148,11 @@ def import_path(thing: Any) -> str | None:
     if Path(file).resolve() not in [place.resolve() for place in places]:
         return None
     return f"{thing.__module__}:{name}"
+
+
+def _is_settings(value: Any) -> bool:
+    """Whether a dataclass is one of settings."""
+    return type(value).__module__.startswith(("fedrt.scenario.", "fedrt.learning.", "fedrt.world."))
 
 
 def _name_of(thing: Any) -> str:

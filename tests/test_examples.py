@@ -57,6 +57,7 @@ def test_the_policies_of_the_guide_run_as_they_stand_there(monkeypatch, tmp_path
     # Of 2, 3 and 2 devices, in even and in odd rounds.
     assert left_out == {
         "MyPolicy": [[0, 0, 0]] * 8,
+        "Turns": [[0, 0, 0]] * 8,
         "Halves": [[1, 2 if (t + r) % 2 else 1, 1] for t in range(4) for r in range(2)],
     }
 

@@ -96,7 +96,10 @@ def outcome(planned_s, measured_s, delivered) -> SimpleNamespace:
         SimpleNamespace(compute_s=np.array(compute_s), upload_s=np.array(upload_s))
         for compute_s, upload_s in (planned_s, measured_s)
     )
-    return SimpleNamespace(planned=planned, cost=cost, delivered=np.array(delivered))
+    refused = np.zeros(len(delivered), dtype=bool)
+    return SimpleNamespace(
+        planned=planned, cost=cost, delivered=np.array(delivered), is_refused=refused
+    )
 
 
 def test_a_ratio_to_the_corrected_plan_is_one_to_the_scenario(learned):

@@ -115,7 +115,7 @@ def test_predictions_find_the_law_of_the_links(trip_s):
     scenario = six("rounds.global_rounds=12", f"overheads.round_trip_s={trip_s}")
     world = SimulatedWorld(scenario, 0)
     learned = Learned(6, 2)
-    fleet = SimpleNamespace(settings=SimpleNamespace(scenario=scenario))
+    fleet = SimpleNamespace(settings=SimpleNamespace(scenario=scenario), labels=[""])
     executor = RemoteExecutor(fleet, learned, None, None)
     errors = []
     for done in run_rounds(world, make_policy("fedrt"), SimulatedExecutor(world)):

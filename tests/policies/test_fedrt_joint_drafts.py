@@ -27,10 +27,10 @@ def drafts_of(monkeypatch, edges: int) -> list[list[object]]:
             settled[-1].append(self.settled)
         return draft(self, seen, *given)
 
-    def planned(self, seen, books):
+    def planned(self, seen, books, *memory):
         settled.append([])
         try:
-            return plan(self, seen, books)
+            return plan(self, seen, books, *memory)
         finally:
             assert self.settled is None
 

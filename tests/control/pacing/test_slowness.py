@@ -113,12 +113,12 @@ def test_reports_by_hand():
     first = seen.expected(who, NONE)
     assert_array_equal(first.chance, 0.0)
     assert first.slowdown == 1.0
-    seen.add(np.array([0, 1, 2]), np.array([1.0, 1.0, 3.0]))
+    seen = seen.add(np.array([0, 1, 2]), np.array([1.0, 1.0, 3.0]))
     # One of three was slow; nothing is known of what comes after, and nothing of device 3.
     after = seen.expected(who, NONE)
     assert_allclose(after.chance, 1 / 3, rtol=1e-15)
     assert after.slowdown == 3.0
-    seen.add(np.array([0, 1, 2]), np.array([1.0, 5.0, 1.0]))
+    seen = seen.add(np.array([0, 1, 2]), np.array([1.0, 5.0, 1.0]))
     # Two of six: 1/3. After full speed one of two, after slowness none of one, and 1/3 added.
     after = seen.expected(who, Deadline(factor=2.0))
     full, slow = (1 + 1 / 3) / 3, (0 + 1 / 3) / 2
@@ -130,16 +130,16 @@ def test_reports_by_hand():
 
 def test_one_report_is_all_there_is_and_slow_devices_count_one_by_one():
     seen = SlownessSeen.nothing(3)
-    seen.add(np.array([1]), np.array([1.0]))
+    seen = seen.add(np.array([1]), np.array([1.0]))
     assert seen.expected(np.array([1]), NONE).slowdown == 1.0
     seen = SlownessSeen.nothing(3)
-    seen.add(np.array([1]), np.array([2.0]))
+    seen = seen.add(np.array([1]), np.array([2.0]))
     assert_array_equal(seen.expected(np.array([0]), NONE).chance, [1.0])
-    seen.add(np.array([0, 2]), np.array([4.0, 9.0]))
+    seen = seen.add(np.array([0, 2]), np.array([4.0, 9.0]))
     # (2 + 4 + 9) / 3
     assert seen.expected(np.array([0]), NONE).slowdown == 5.0
     # A tenth more than planned is slow too, and of four reports all were.
-    seen.add(np.array([0]), np.array([1.1]))
+    seen = seen.add(np.array([0]), np.array([1.1]))
     after = seen.expected(np.array([0]), NONE)
     assert after.slowdown == pytest.approx(16.1 / 4, rel=1e-15)
     assert_array_equal(after.chance, [1.0])

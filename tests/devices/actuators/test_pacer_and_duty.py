@@ -254,7 +254,7 @@ def test_rates_are_those_of_the_scenario_whatever_was_learned(law):
     turn = next(iter(rounds)).edge_rounds[0]
     seen, plan = turn.seen, turn.plan
     learned = Learned(6, 2)
-    fleet = SimpleNamespace(settings=SimpleNamespace(scenario=six(*law)))
+    fleet = SimpleNamespace(settings=SimpleNamespace(scenario=six(*law)), labels=[""])
     executor = RemoteExecutor(fleet, learned, None, None)
     rates = executor._rates_bps(seen, plan)
     expected = upload_bits(plan, seen) / turn.outcome.planned.upload_s

@@ -39,6 +39,7 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
+ROUNDING = 1e-9
 MOST_LOG = 3.0
 """The greatest part of a norm in a score, either way."""
 MOST_SCORE = np.array([np.inf, np.inf, 1.5, 1.4, 1.35])
@@ -173,7 +174,7 @@ def judge_and_average(
     if sent is not rows or good.size < len(rows):
         accepted = torch.stack([sent[n] for n in good.tolist()])
     weight = order.weight[good]
-    if good.size < len(rows):
+    if not math.isclose(weight.sum(), 1.0, rel_tol=ROUNDING):  # some are refused, here or before
         weight = weight / weight.sum()
     average = aggregated(server.aggregator, model, accepted, weight)
     if results.along is not None:

@@ -33,7 +33,7 @@ def save(path: Path | None, results: Mapping[str, Any]) -> None:
         return
     origin = results.get("environment") or start_environment()
     path.parent.mkdir(parents=True, exist_ok=True)
-    command = {"command": " ".join(sys.argv)}
+    command = {"command": " ".join(sys.argv).replace(str(path), path.name)}
     write_json(path, {**command, **results, "environment": origin})
     if not origin["commit"] or origin["commit"].endswith(DIRTY):
         print(f"{path}: not of a clean commit: {origin['commit']}", file=sys.stderr)

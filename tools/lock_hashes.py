@@ -64,8 +64,8 @@ def pip_links() -> Iterator[tuple[Any, Read]]:
 
 def version_of(filename: str, name: str) -> str | None:
     """The public version of a package's file; None if it is of another package, or unusual."""
-    from pip._vendor.packaging import utils
-    from pip._vendor.packaging.version import InvalidVersion, Version
+    from packaging import utils
+    from packaging.version import InvalidVersion, Version
 
     try:
         if filename.endswith(".whl"):

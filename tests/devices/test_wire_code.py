@@ -27,7 +27,11 @@ def test_the_code_of_the_messages_is_made_from_the_proto(tmp_path):
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
 def test_make_messages_is_a_target_that_writes_beside_the_proto():
     done = subprocess.run(
-        ["make", "-n", "messages"], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S
+        ["make", "--no-print-directory", "-n", "messages"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
     )
     assert done.returncode == 0, done.stderr
     last = done.stdout.splitlines()[-1]

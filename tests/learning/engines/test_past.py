@@ -14,7 +14,7 @@ from fedrt.learning.aggregators.mean import Mean
 from fedrt.learning.engines.engine import DeviceResults, Screening
 from fedrt.learning.engines.past import WINDOW, ScreeningPast
 from fedrt.learning.engines.responses import is_against
-from fedrt.learning.engines.screening import EdgeServer, Past, judge_and_average, judged
+from fedrt.learning.engines.screening import ClusterPast, EdgeServer, judge_and_average, judged
 from fedrt.rounds import ACCEPTED, REASONS
 
 SIZE = 400
@@ -31,7 +31,7 @@ def updates(count: int, scale: float = 0.1) -> torch.Tensor:
 
 
 def why(rows, **past) -> list[str]:
-    found = judged(MODEL, rows, SIZE, 10.0, Past(**past))
+    found = judged(MODEL, rows, SIZE, 10.0, ClusterPast(**past))
     return ["" if each == ACCEPTED else REASONS[each] for each in found.refused]
 
 
@@ -85,7 +85,7 @@ def test_one_that_works_against_the_others_is_refused_after_some_rounds():
     for r in range(4):
         order = order_of(case, 8, r)
         order = past.ordered(order)
-        found = judged(MODEL, rows, SIZE, 10.0, Past.of(order))
+        found = judged(MODEL, rows, SIZE, 10.0, ClusterPast.of(order))
         refused.append([REASONS[each] for each in found.refused if each != ACCEPTED])
         seen = {"refused": found.refused, "norm": found.norm, "score": found.score}
         past.after(order, replace(DeviceResults.blank(order), **seen), np.zeros((1, SIZE)))

@@ -157,7 +157,7 @@ def judge_and_average(
     sent = what_is_sent(model, rows, order, screening, server.num_parameters)
     reasons, largest = np.full(len(rows), ACCEPTED), results.largest
     if screening.most_norm is not None:
-        past = Past.of(order)
+        past = ClusterPast.of(order)
         found = judged(model, sent, server.num_parameters, screening.most_norm, past)
         reasons = found.refused
         reasons[(reasons == ACCEPTED) & ~np.isfinite(loss_sum)] = NOT_FINITE
@@ -185,7 +185,7 @@ def judge_and_average(
     return average, results
 
 
-class Past(NamedTuple):
+class ClusterPast(NamedTuple):
     """What an edge server remembers (`engines.past`); arrays have one value for each device."""
 
     norm: FloatArray | None = None
@@ -198,13 +198,13 @@ class Past(NamedTuple):
     local_steps: IntArray | None = None
 
     @staticmethod
-    def of(order: TrainingOrder) -> Past:
+    def of(order: TrainingOrder) -> ClusterPast:
         """What the edge server of an order's devices remembers."""
         if order.past_norm is None:
-            return Past()
+            return ClusterPast()
         move = (order.past_move or {}).get(int(order.edge_of_device[0]))
         seen = (order.past_norm, order.past_excess, order.past_scores, order.past_evidence)
-        return Past(*seen, order.past_along, move, order.local_steps)
+        return ClusterPast(*seen, order.past_along, move, order.local_steps)
 
 
 class Judgement(NamedTuple):
@@ -225,11 +225,11 @@ def judged(
     sent: Tensor | Sequence[Tensor],
     num_parameters: int,
     most_norm: float,
-    past: Past | None = None,
+    past: ClusterPast | None = None,
 ) -> Judgement:
     """Which updates of a cluster are refused, and why; docs/faults.md states the rules."""
     count = len(sent)
-    past = past or Past()
+    past = past or ClusterPast()
     found = Judgement(np.full(count, ACCEPTED), *(np.full(count, np.nan) for _ in range(3)))
     reasons, start = found.refused, model[:num_parameters].double()
     for n, row in enumerate(sent):

@@ -167,7 +167,7 @@ def main() -> None:
     parser.add_argument("--save", type=Path)
     args = parser.parse_args()
     found = [campaign(each) for each in (short(args) if args.short else [args])]
-    tell(found if args.short else found[0], args.save)
+    tell({"campaigns": found} if args.short else found[0], args.save)
 
 
 def campaign(args: argparse.Namespace) -> dict[str, Any]:

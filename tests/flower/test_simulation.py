@@ -31,7 +31,7 @@ default = "here"
 address = "127.0.0.1:{port}"
 insecure = true
 """
-POLICY = "fedrt-plus"
+POLICY = "fedrt"
 
 
 def free_port() -> int:

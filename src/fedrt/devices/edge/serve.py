@@ -81,8 +81,8 @@ class EdgeServices:
         self.party = server.party
         fleet = draw_fleet(scenario, seed)
         mine = fleet.edge_of_device == server.number
-        self.samples: dict[int, int] = {}
-        """For each device that has joined, its number of samples."""
+        self.samples: dict[tuple[str, int], int] = {}
+        """By run and device, the number of samples with which it has joined."""
         self.roster = {f"device-{n}": int(n) for n in mine.nonzero()[0]}
         self.edges = {f"edge-{c}": c for c in range(fleet.num_edges) if c != server.number}
 
@@ -235,13 +235,14 @@ class EdgeServices:
                 why = difference(ours, greeting.party, "the device")
             if why is None and not 0 < greeting.samples <= MOST_SAMPLES:
                 why = f"the device has {greeting.samples} samples: must be 1 to {MOST_SAMPLES}"
-            first = self.samples.get(number, greeting.samples)
+            first = self.samples.get((self.server.run, number), greeting.samples)
             if why is None and greeting.samples != first:
                 why = f"the device has {greeting.samples} samples: it joined with {first}"
             if why is not None:
                 log.warning("%s: %s", name, why)
                 await context.abort(grpc.StatusCode.FAILED_PRECONDITION, why)
-            self.samples[number] = first
+            if self.server.run:  # before a run nothing is fixed
+                self.samples[self.server.run, number] = first
             seat.samples = greeting.samples
             await context.write(pb.ToDevice(welcome=pb.Welcome(party=self.party)))
             await self._seated(seat, name)
